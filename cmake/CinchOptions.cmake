@@ -1,0 +1,73 @@
+# Build settings shared by every target.
+#
+# Results must be the same bits on every machine, so no target may be compiled with fast-math or
+# with contraction of a*b+c into one rounding (docs/wire-format.md, "Arithmetic").
+
+set(CINCH_CUDA "auto" CACHE STRING "compile the CUDA codec: auto (where nvcc is found), on, off")
+set(CINCH_SANITIZE "" CACHE STRING "empty, address (with undefined) or thread")
+option(CINCH_TESTS "build tests and benchmarks" ON)
+option(CINCH_WERROR "treat warnings as errors" ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "build type" FORCE)
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# build/bin: programs, build/lib: what is preloaded, build/emulator: the stand-in NVIDIA libraries.
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+set(CINCH_EMULATOR_DIR "${PROJECT_BINARY_DIR}/emulator")
+
+find_package(Threads REQUIRED)
+
+add_library(cinch_options INTERFACE)
+target_compile_options(cinch_options INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -ffp-contract=off -fno-fast-math>
+  $<$<AND:$<BOOL:${CINCH_WERROR}>,$<COMPILE_LANGUAGE:C,CXX>>:-Werror>)
+target_include_directories(cinch_options INTERFACE "${PROJECT_SOURCE_DIR}")
+target_link_libraries(cinch_options INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
+
+if(CINCH_SANITIZE STREQUAL "address")
+  target_compile_options(cinch_options INTERFACE
+    $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=address,undefined -fno-sanitize-recover=undefined
+    -fno-omit-frame-pointer>)
+  target_link_options(cinch_options INTERFACE -fsanitize=address,undefined)
+elseif(CINCH_SANITIZE STREQUAL "thread")
+  target_compile_options(cinch_options INTERFACE
+    $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=thread -fno-omit-frame-pointer>)
+  target_link_options(cinch_options INTERFACE -fsanitize=thread)
+elseif(NOT CINCH_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "CINCH_SANITIZE is '${CINCH_SANITIZE}': use address, thread or nothing")
+endif()
+
+# cinch_static_runtime(TARGET): what is loaded into other people's processes brings its own
+# libstdc++, so that it cannot clash with the one that the process uses. Sanitizer runtimes need
+# the shared one.
+function(cinch_static_runtime target)
+  if(CINCH_SANITIZE STREQUAL "")
+    target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL)
+  endif()
+endfunction()
+
+# cinch_test(NAME sources... [LABELS ...] [LIBS ...] [ENV ...]): a GoogleTest program and its CTest
+# entry. ENV holds NAME=VALUE pairs set for the run.
+function(cinch_test name)
+  cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;LABELS;LIBS;ENV" ${ARGN})
+  add_executable(${name} ${T_SOURCES} ${T_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE cinch_options GTest::gtest_main GTest::gmock ${T_LIBS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT}
+                                          ENVIRONMENT "${T_ENV}")
+endfunction()

@@ -1,0 +1,73 @@
+// Parameters: read once from the environment, checked, and passed down as one constant struct.
+//
+// The only place in Cinch that reads the environment. The table is params.def.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+
+namespace cinch {
+
+enum class Mode : int { off, observe, on };
+enum class CodecChoice : int { q2, q4, q8 };
+
+struct Params {
+#define CINCH_CHOICE(field, Enum, NAME, ...) Enum field;
+#define CINCH_SIZE(field, NAME, ...) uint64_t field;
+#define CINCH_INT(field, NAME, ...) int64_t field;
+#define CINCH_BOOL(field, NAME, ...) bool field;
+#define CINCH_TEXT(field, NAME, ...) std::string field;
+#include "common/params.def"
+#undef CINCH_CHOICE
+#undef CINCH_SIZE
+#undef CINCH_INT
+#undef CINCH_BOOL
+#undef CINCH_TEXT
+};
+
+// One row of the table with the value in force: what `cinch config` prints.
+struct ParamRow {
+  const char* name;      // CINCH_...
+  const char* kind;      // choice, size, int, bool, text
+  std::string value;     // as text, normalised
+  const char* fallback;  // the default, as text
+  std::string range;     // "off|observe|on", "1K..1T", "1..3600 seconds", ""
+  const char* source;    // "default" or "environment"
+  const char* help;
+  bool wire;
+};
+
+// All that was read, with what the user should be told about it.
+struct ParamSet {
+  Params params;
+  std::vector<ParamRow> rows;
+  std::vector<std::string> warnings;  // unknown names with a suggestion, bad values with the range
+};
+
+// Reads `environment` (NAME=VALUE strings, ended by null). A bad value falls back to the default
+// and is named in `warnings`; so is every CINCH_* name that the table lacks.
+ParamSet readParams(const char* const* environment);
+
+// The process's own parameters, read at the first call; its warnings are logged once, by the
+// interposer when it arms. Thread-safe.
+const ParamSet& processParams();
+
+// The error feedback gain that `params.errorFeedback` means for codes of `bits` bits: 0 is off.
+float errorFeedbackGain(const Params& params, uint32_t bits);
+
+// Hash of all parameters marked `wire`, equal on two ranks if and only if they agree on them.
+uint64_t settingsHash(const Params& params);
+
+// The same parameters as "CINCH_MODE=on CINCH_CODEC=q4 ...", for messages that name a difference.
+std::string settingsText(const Params& params);
+
+// A variable that belongs to somebody else (NCCL_DEBUG, NCCL_HOSTID, ...); null where unset.
+const char* environmentVariable(const char* name);
+
+// Replaces %h by the short host name and %p by the process id.
+std::string expandPath(const std::string& pattern);
+
+}  // namespace cinch

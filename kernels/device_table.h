@@ -1,0 +1,132 @@
+// The one table through which the interposer reaches a device: memory, events, copies, capture
+// state and codec launches. libcinch-codec-cuda.so fills it from its own static CUDA runtime,
+// libcinch-codec-host.so from the emulator's symbols and the CPU codec. The interposer names no
+// CUDA symbol itself.
+//
+// Every function returns 0 or a cudaError_t (errorName() spells it). Launches are asynchronous:
+// they are enqueued on `stream` (a cudaStream_t), never wait, never allocate device memory, and
+// copy their arguments. Device pointers end in `_dev` where the difference matters; every buffer
+// in a launch is device memory unless said otherwise.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/wire/wire_format.h"
+
+namespace cinch {
+
+enum class ElementType : uint8_t { fp32, fp16, bf16 };
+
+constexpr uint32_t elementBytes(ElementType type) { return type == ElementType::fp32 ? 4 : 2; }
+
+// Device-side memory of one slot, zero-initialised except `ordinal`, which starts at 1.
+// encode, reduce and decode of a call read `ordinal`; decode advances it when it is done.
+struct SlotState {
+  uint32_t ordinal;        // of the running call
+  uint32_t poisonOrdinal;  // the call with this ordinal ignores and overwrites its residuals
+  uint32_t ticket;         // private to the decode launch
+  uint32_t reserved;
+  double error[2];         // stage 1, stage 2: sum of (p - decoded)^2 over measured calls
+  double power[2];         // stage 1, stage 2: sum of p^2 over measured calls
+};
+
+// Why a peer's bytes were refused: bits of the word at `fault`.
+enum FaultBits : uint32_t {
+  kFaultMagic = 1,
+  kFaultVersion = 2,
+  kFaultCodec = 4,
+  kFaultPlan = 8,
+  kFaultSlot = 16,
+  kFaultOrdinal = 32,
+};
+
+// What every launch of one call shares.
+struct CallContext {
+  wire::ShardLayout layout;
+  ElementType type;
+  uint32_t planId;
+  uint32_t slot;
+  SlotState* state;  // device
+  uint32_t* fault;   // host memory that the device can write; bits are OR-ed in
+};
+
+// Stage 1. For every shard but `skipShard`: p = x + gain * e; code p; e += x - decoded.
+// Writes header and tiles of shard i at output + i * strideBytes().
+struct EncodeLaunch {
+  CallContext call;
+  const void* input;   // call.layout.count values of call.type
+  float* residual;     // count values, or null: no error feedback
+  float gain;
+  uint8_t* output;     // totalBytes()
+  int32_t skipShard;   // the caller's own shard, which is never coded; -1: none
+  bool measure;        // add to state->error[0] and state->power[0]
+};
+
+// Stage 2, on the shard that this rank owns: decode the peers' codes, add the own part exactly
+// (with its residual in full, which becomes 0), in rank order, in fp32; multiply by `factor`;
+// p = s + gain * e2; code p; e2 += s - decoded.
+struct ReduceLaunch {
+  CallContext call;
+  uint32_t shard;          // the owned one; its index is the caller's rank
+  const uint8_t* peers;    // nShards encoded copies of this shard at strideBytes(); the own one is not read
+  const void* ownInput;    // shardElems(shard) values of call.type: the caller's own part
+  float* ownResidual;      // its stage 1 residual, or null
+  float* residual;         // stage 2 residual, shardElems(shard) values, or null
+  float gain;
+  float factor;            // 1 for Sum, 1/ranks for Avg
+  uint8_t* output;         // strideBytes()
+  bool measure;            // add to state->error[1] and state->power[1]
+};
+
+// Last stage: all shards -> values. A shard whose header is refused decodes to NaN.
+struct DecodeLaunch {
+  CallContext call;
+  const uint8_t* input;  // totalBytes()
+  void* output;          // count values of call.type
+};
+
+inline constexpr uint32_t kDeviceTableVersion = 1;
+inline constexpr const char* kDeviceTableSymbol = "cinchDeviceTable_v1";
+// Exported by the emulator's libnccl.so.2 and libcudart.so.13, and by nothing else.
+inline constexpr const char* kEmulatorMarkerSymbol = "cinchEmulatorMarker";
+
+struct DeviceTable {
+  uint32_t version;  // kDeviceTableVersion
+  uint32_t size;     // sizeof(DeviceTable)
+  const char* name;  // "host avx512", "cuda 13.0", for the log
+
+  // Binds the library to the process's runtime; called once, before anything else.
+  int (*initialise)();
+  const char* (*errorName)(int error);
+
+  int (*getDevice)(int* device);
+  int (*setDevice)(int device);
+  // The PCI bus id of the current device, as "0000:00:00.0".
+  int (*pciBusId)(char* text, int size);
+
+  int (*allocate)(void** memory_dev, size_t nBytes);
+  int (*release)(void* memory_dev);
+  // Host memory that the device can read and write at the same address.
+  int (*allocateHost)(void** memory, size_t nBytes);
+  int (*releaseHost)(void* memory);
+  int (*copyAsync)(void* to, const void* from, size_t nBytes, void* stream);
+  int (*clearAsync)(void* memory_dev, size_t nBytes, void* stream);
+
+  int (*streamIsCapturing)(void* stream, int* capturing);
+  int (*streamSynchronize)(void* stream);
+  // Sets the thread's capture mode to *mode and returns the old one there; 2 is "relaxed", in which
+  // allocations do not break another thread's capture.
+  int (*exchangeCaptureMode)(int* mode);
+
+  int (*eventCreate)(void** event);  // no timing
+  int (*eventDestroy)(void* event);
+  int (*eventRecord)(void* event, void* stream);
+  int (*streamWaitEvent)(void* stream, void* event);
+
+  int (*encode)(const EncodeLaunch* launch, void* stream);
+  int (*reduce)(const ReduceLaunch* launch, void* stream);
+  int (*decode)(const DecodeLaunch* launch, void* stream);
+};
+
+}  // namespace cinch
