@@ -48,6 +48,17 @@ elseif(NOT CINCH_SANITIZE STREQUAL "")
   message(FATAL_ERROR "CINCH_SANITIZE is '${CINCH_SANITIZE}': use address, thread or nothing")
 endif()
 
+# What a test puts into LD_PRELOAD: a sanitizer's runtime has to come before the library.
+set(CINCH_PRELOAD "${PROJECT_BINARY_DIR}/lib/libcinch.so")
+if(CINCH_SANITIZE)
+  set(runtime lib${CINCH_SANITIZE}.so)
+  string(REPLACE "libaddress" "libasan" runtime ${runtime})
+  string(REPLACE "libthread" "libtsan" runtime ${runtime})
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${runtime}
+                  OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
+  set(CINCH_PRELOAD "${runtime}:${CINCH_PRELOAD}")
+endif()
+
 # cinch_static_runtime(TARGET): what is loaded into other people's processes brings its own
 # libstdc++, so that it cannot clash with the one that the process uses. Sanitizer runtimes need
 # the shared one.

@@ -1,5 +1,5 @@
-/* NCCL's public types, as facts of its ABI: values and layouts are those of nccl.h 2.28, which every
- * release since 2.18 extends compatibly. Declared here so that Cinch builds where NCCL is not
+/* NCCL's public types, as facts of its ABI: values and layouts are those of nccl.h 2.28, which
+ * every release since 2.18 extends compatibly. Declared here so that Cinch builds where NCCL is not
  * installed; tests/abi compares them with nccl.h where it is. Plain C. */
 #ifndef CINCH_COMMON_NCCL_TYPES_H_
 #define CINCH_COMMON_NCCL_TYPES_H_
@@ -92,12 +92,14 @@ typedef struct ncclConfig_v22800 {
   int nvlinkCentricSched;
 } ncclConfig_t;
 
-#define NCCL_CONFIG_INITIALIZER                                                             \
-  {sizeof(ncclConfig_t), NCCL_CONFIG_MAGIC,     NCCL_VERSION_CODE,     NCCL_CONFIG_UNDEF_INT, \
-   NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, \
-   NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, \
-   NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, \
-   NCCL_CONFIG_UNDEF_INT}
+#define NCCL_CONFIG_INITIALIZER                                                                    \
+  {                                                                                                \
+    sizeof(ncclConfig_t), NCCL_CONFIG_MAGIC, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_INT,             \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                       \
+        NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                       \
+        NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                       \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT \
+  }
 
 typedef struct ncclSimInfo_v22200 {
   size_t size;

@@ -19,19 +19,21 @@ struct Params {
 #define CINCH_SIZE(field, NAME, ...) uint64_t field;
 #define CINCH_INT(field, NAME, ...) int64_t field;
 #define CINCH_BOOL(field, NAME, ...) bool field;
+#define CINCH_GAIN(field, NAME, ...) std::string field;
 #define CINCH_TEXT(field, NAME, ...) std::string field;
 #include "common/params.def"
 #undef CINCH_CHOICE
 #undef CINCH_SIZE
 #undef CINCH_INT
 #undef CINCH_BOOL
+#undef CINCH_GAIN
 #undef CINCH_TEXT
 };
 
 // One row of the table with the value in force: what `cinch config` prints.
 struct ParamRow {
   const char* name;      // CINCH_...
-  const char* kind;      // choice, size, int, bool, text
+  const char* kind;      // choice, size, int, bool, gain, text
   std::string value;     // as text, normalised
   const char* fallback;  // the default, as text
   std::string range;     // "off|observe|on", "1K..1T", "1..3600 seconds", ""
@@ -47,8 +49,9 @@ struct ParamSet {
   std::vector<std::string> warnings;  // unknown names with a suggestion, bad values with the range
 };
 
-// Reads `environment` (NAME=VALUE strings, ended by null). A bad value falls back to the default
-// and is named in `warnings`; so is every CINCH_* name that the table lacks.
+// Reads `environment` (NAME=VALUE strings, ended by null). An empty value counts as unset, and of
+// several entries of one name the first counts, as for getenv. A bad value falls back to the
+// default and is named in `warnings`; so is every CINCH_* name that the table lacks.
 ParamSet readParams(const char* const* environment);
 
 // The process's own parameters, read at the first call; its warnings are logged once, by the
@@ -67,7 +70,10 @@ std::string settingsText(const Params& params);
 // A variable that belongs to somebody else (NCCL_DEBUG, NCCL_HOSTID, ...); null where unset.
 const char* environmentVariable(const char* name);
 
-// Replaces %h by the short host name and %p by the process id.
+// The path that the report goes to, expanded: empty where CINCH_STATS asks for none.
+std::string statsPath(const Params& params);
+
+// Replaces %h by the short host name and %p by the process id, %% by %; any other % stays.
 std::string expandPath(const std::string& pattern);
 
 }  // namespace cinch

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -28,34 +29,53 @@ struct ErrorSums {
 // One recurring call: the text that names it ("AllReduce fp32 Sum x 4194304") and its figures.
 struct SlotStats {
   std::string name;
-  std::string codec;               // "q4"
-  float gain = 0;                  // of the error feedback; 0: off
-  Counter compressed{0};           // calls
-  Counter bytesIn{0};              // of those calls, count x element size
-  Counter wireBytes{0};            // of those calls, what this rank sends to other ranks
-  Counter residualResets{0};       // how often the local residual was dropped
-  ErrorSums stage[2];              // encode, reduce
+  std::string codec;          // "q4"
+  float gain = 0;             // of the error feedback; 0: off
+  Counter compressed{0};      // calls
+  Counter bytesIn{0};         // of those calls, count x element size
+  Counter wireBytes{0};       // of those calls, what this rank sends to other ranks
+  Counter residualResets{0};  // how often the local residual was dropped
+  ErrorSums stage[2];         // encode, reduce
+};
+
+// A text that one thread may set while another reads it.
+class GuardedText {
+ public:
+  GuardedText& operator=(std::string text) {
+    std::lock_guard lock(mutex_);
+    text_ = std::move(text);
+    return *this;
+  }
+  std::string get() const {
+    std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string text_;
 };
 
 struct CommStats {
   static constexpr int kMaxReasons = 32;
-  std::string name;  // "comm 1 rank 0 of 4"
-  int rank = -1;
-  int nRanks = 0;
-  std::string verdict;  // "compress", or why everything passes
-  // Passed calls and their bytes by reason; the names are given by whoever makes the object.
-  const char* const* reasonNames = nullptr;
-  int nReasons = 0;
+  const std::string name;  // "comm 1 rank 0 of 4"
+  const int rank;
+  const int nRanks;
+  GuardedText verdict;  // "compress", or why everything passes
+  // Passed calls and their bytes by reason. Whoever makes the object gives the names, which live as
+  // long as the report: first reasonNames, then nReasons.
+  std::atomic<const char* const*> reasonNames{nullptr};
+  std::atomic<int> nReasons{0};
   std::array<Counter, kMaxReasons> passedCalls{};
   std::array<Counter, kMaxReasons> passedBytes{};
 
+  CommStats(std::string name, int rank, int nRanks);
+  ~CommStats();
+
   // Slots are added under a lock and never removed; the reference stays valid.
   SlotStats& addSlot(const std::string& name, const std::string& codec, float gain);
-  // Calls visit(slot) for each.
+  // All slots so far, in the order in which they were added.
   std::vector<const SlotStats*> slots() const;
-
-  CommStats();
-  ~CommStats();
 
  private:
   struct Slots;
@@ -71,8 +91,8 @@ class Report {
   CommStats& addComm(const std::string& name, int rank, int nRanks);
   std::string text() const;
   std::string json() const;
-  // Writes path.txt and path.json, each to a temporary file that is then renamed over the old one,
-  // so that a reader never sees half a report.
+  // Writes path.txt and path.json, each to a temporary file beside it that is then renamed over the
+  // old one, so that a reader never sees half a report. An error names the file and the cause.
   Result<void> write(const std::string& path) const;
 
  private:

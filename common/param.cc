@@ -1,0 +1,204 @@
+#include "common/param.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <numeric>
+#include <set>
+#include <string_view>
+
+#include "common/param_kinds.h"
+
+namespace cinch {
+namespace {
+
+constexpr std::string_view kPrefix = "CINCH_";
+constexpr size_t kMaxQuoted = 64;
+
+// The constant part of one entry of the table.
+struct Entry {
+  const char* name;
+  const char* fallback;
+  bool wire;
+  const char* help;
+};
+
+// Calls visit(field, entry, kind) for every entry of the table, in its order.
+template <class P, class Visitor>
+void visitParams(P& params, Visitor&& visit) {
+#define CINCH_CHOICE(field, Enum, NAME, fallback, choices, wire, help) \
+  visit(params.field, Entry{#NAME, fallback, wire, help}, ChoiceKind<Enum>{choices});
+#define CINCH_SIZE(field, NAME, fallback, min, max, wire, help) \
+  visit(params.field, Entry{#NAME, fallback, wire, help}, SizeKind{min, max});
+#define CINCH_INT(field, NAME, fallback, min, max, unit, wire, help) \
+  visit(params.field, Entry{#NAME, fallback, wire, help}, IntKind{min, max, unit});
+#define CINCH_BOOL(field, NAME, fallback, wire, help) \
+  visit(params.field, Entry{#NAME, fallback, wire, help}, BoolKind{});
+#define CINCH_GAIN(field, NAME, fallback, wire, help) \
+  visit(params.field, Entry{#NAME, fallback, wire, help}, GainKind{});
+#define CINCH_TEXT(field, NAME, fallback, wire, help) \
+  visit(params.field, Entry{#NAME, fallback, wire, help}, TextKind{});
+#include "common/params.def"
+#undef CINCH_CHOICE
+#undef CINCH_SIZE
+#undef CINCH_INT
+#undef CINCH_BOOL
+#undef CINCH_GAIN
+#undef CINCH_TEXT
+}
+
+// What `environment` says for `name`; empty where it says nothing.
+std::string_view lookUp(const char* const* environment, std::string_view name) {
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view entry = *environment;
+    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=') {
+      return entry.substr(name.size() + 1);
+    }
+  }
+  return {};
+}
+
+// `text` for a message: one line, of bounded length.
+std::string quoted(std::string_view text) {
+  std::string result(text.substr(0, kMaxQuoted));
+  std::replace_if(
+      result.begin(), result.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
+  if (text.size() > kMaxQuoted) result += "...";
+  return result;
+}
+
+// Reads one entry into its field and appends its row, and a warning where the value is bad.
+struct EntryReader {
+  const char* const* environment;
+  ParamSet& set;
+
+  template <class Kind>
+  void operator()(typename Kind::Value& field, const Entry& entry, const Kind& kind) {
+    const std::string_view given = lookUp(environment, entry.name);
+    const std::optional<typename Kind::Value> parsed = kind.parse(given);
+    const bool fromEnvironment = !given.empty() && parsed;
+    if (!given.empty() && !parsed) warn(entry, given, kind.range());
+    field = fromEnvironment ? *parsed : kind.parse(entry.fallback).value_or(field);
+    set.rows.push_back({entry.name, Kind::kName, kind.format(field), entry.fallback, kind.range(),
+                        fromEnvironment ? "environment" : "default", entry.help, entry.wire});
+  }
+
+  void warn(const Entry& entry, std::string_view given, const std::string& range) {
+    set.warnings.push_back(std::string(entry.name) + "=" + quoted(given) + " is not valid (" +
+                           range + "); using the default, " + entry.fallback);
+  }
+};
+
+// Levenshtein's distance, one row at a time.
+size_t editDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({substituted, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+const char* nearestName(const std::vector<ParamRow>& rows, std::string_view name) {
+  const auto nearer = [name](const ParamRow& a, const ParamRow& b) {
+    return editDistance(name, a.name) < editDistance(name, b.name);
+  };
+  return std::min_element(rows.begin(), rows.end(), nearer)->name;
+}
+
+void warnOfUnknownNames(const char* const* environment, ParamSet& set) {
+  std::set<std::string_view> seen;
+  for (const ParamRow& row : set.rows) seen.insert(row.name);
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view entry = *environment;
+    const std::string_view name = entry.substr(0, entry.find('='));
+    if (!name.starts_with(kPrefix) || !seen.insert(name).second) continue;
+    // Only the start is compared: a name that is longer than any parameter's is like none of them.
+    const char* nearest = nearestName(set.rows, name.substr(0, kMaxQuoted));
+    set.warnings.push_back(quoted(name) + " is not a parameter of Cinch; did you mean " + nearest +
+                           "? (`cinch config` lists all)");
+  }
+}
+
+std::string shortHostName() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  const std::string_view full = name.data();
+  return std::string(full.substr(0, full.find('.')));
+}
+
+}  // namespace
+
+ParamSet readParams(const char* const* environment) {
+  ParamSet set{};
+  visitParams(set.params, EntryReader{environment, set});
+  warnOfUnknownNames(environment, set);
+  return set;
+}
+
+const ParamSet& processParams() {
+  // Never destroyed: the last report is written while the process's statics go.
+  static const ParamSet* const set = new ParamSet(readParams(environ));
+  return *set;
+}
+
+float errorFeedbackGain(const Params& params, uint32_t bits) {
+  if (params.errorFeedback == "auto") return bits < 8 ? 0.1f : 0.0f;
+  return parseGainNumber(params.errorFeedback).value_or(0.0f);
+}
+
+std::string settingsText(const Params& params) {
+  std::string text;
+  visitParams(params, [&text](const auto& field, const Entry& entry, const auto& kind) {
+    if (!entry.wire) return;
+    if (!text.empty()) text += ' ';
+    text += std::string(entry.name) + "=" + kind.format(field);
+  });
+  return text;
+}
+
+uint64_t settingsHash(const Params& params) {
+  uint64_t hash = 14695981039346656037u;  // FNV-1a: the same on every machine and build
+  for (const unsigned char c : settingsText(params)) hash = (hash ^ c) * 1099511628211u;
+  return hash;
+}
+
+const char* environmentVariable(const char* name) {
+  return std::getenv(name);
+}
+
+std::string statsPath(const Params& params) {
+  if (params.stats.empty()) return {};
+  const std::optional<bool> wanted = BoolKind{}.parse(params.stats);
+  if (!wanted) return expandPath(params.stats);
+  return *wanted ? expandPath("cinch-stats.%h.%p") : std::string();
+}
+
+std::string expandPath(const std::string& pattern) {
+  std::string path;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
+    if (next == 'h') {
+      path += shortHostName();
+    } else if (next == 'p') {
+      path += std::to_string(getpid());
+    } else if (next == '%') {
+      path += '%';
+    } else {
+      path += pattern[i];
+      continue;
+    }
+    ++i;
+  }
+  return path;
+}
+
+}  // namespace cinch

@@ -1,0 +1,57 @@
+#include "interpose/comm/buffer.h"
+
+namespace cinch {
+
+Error deviceError(const DeviceTable& device, const char* what, int error) {
+  return errorf(Status::cudaError, "%s: %s", what, device.errorName(error));
+}
+
+Result<Buffer> Buffer::allocate(const DeviceTable& device, size_t nBytes, Where where) {
+  Buffer buffer;
+  if (nBytes == 0) return buffer;
+  const int error = where == Where::host ? device.allocateHost(&buffer.memory_, nBytes)
+                                         : device.allocate(&buffer.memory_, nBytes);
+  if (error != 0)
+    return errorf(Status::cudaError, "cannot allocate %zu bytes of %s memory: %s", nBytes,
+                  where == Where::host ? "pinned host" : "device", device.errorName(error));
+  buffer.device_ = &device;
+  buffer.nBytes_ = nBytes;
+  buffer.where_ = where;
+  return buffer;
+}
+
+Buffer::~Buffer() {
+  if (memory_ == nullptr) return;
+  if (where_ == Where::host)
+    device_->releaseHost(memory_);
+  else
+    device_->release(memory_);
+}
+
+Result<Event> Event::create(const DeviceTable& device) {
+  Event event;
+  CINCH_TRY_DEVICE(device, device.eventCreate(&event.event_), "cannot create an event");
+  event.device_ = &device;
+  return event;
+}
+
+Result<void> Event::record(void* stream) {
+  CINCH_TRY_DEVICE(*device_, device_->eventRecord(event_, stream), "cannot record an event");
+  return {};
+}
+
+Result<void> Event::orderBefore(void* stream) const {
+  CINCH_TRY_DEVICE(*device_, device_->streamWaitEvent(stream, event_), "cannot wait for an event");
+  return {};
+}
+
+bool Event::done() const {
+  const RelaxedCapture relaxed(*device_);
+  return device_->eventQuery(event_) == 0;
+}
+
+Event::~Event() {
+  if (event_ != nullptr) device_->eventDestroy(event_);
+}
+
+}  // namespace cinch

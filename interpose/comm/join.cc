@@ -1,0 +1,101 @@
+#include "interpose/comm/join.h"
+
+#include <atomic>
+#include <set>
+
+#include "common/log.h"
+#include "interpose/comm/report_writer.h"
+
+namespace cinch {
+namespace {
+
+const uint8_t* idBytes(const ncclUniqueId& id) {
+  return reinterpret_cast<const uint8_t*>(id.internal);
+}
+
+Hello helloOf(int rank, int nRanks, const CommResources& resources, std::string refusal) {
+  const Params& params = processParams().params;
+  Hello hello;
+  hello.rank = rank;
+  hello.nRanks = nRanks;
+  hello.version = kAgreementVersion;
+  hello.settingsHash = settingsHash(params);
+  hello.settings = settingsText(params);
+  hello.hostId = hostId();
+  hello.host = hostName();
+  hello.refusal = std::move(refusal);
+  char pci[32] = "";
+  if (resources.device != nullptr && resources.device->pciBusId(pci, sizeof pci) == 0)
+    hello.pciBusId = pci;
+  return hello;
+}
+
+bool onSeveralHosts(const Verdict& verdict) {
+  return std::set<uint64_t>(verdict.hostIds.begin(), verdict.hostIds.end()).size() > 1;
+}
+
+CommStats& newStats(int rank, int nRanks) {
+  static std::atomic<int> made{0};
+  const std::string name = "communicator " + std::to_string(++made) + " rank " +
+                           std::to_string(rank) + " of " + std::to_string(nRanks);
+  CommStats& stats = processReport().addComm(name, rank, nRanks);
+  stats.reasonNames = kReasonNames;
+  stats.nReasons = kReasonCount;
+  return stats;
+}
+
+}  // namespace
+
+Joining::Joining(const RealNccl& real, const ncclUniqueId& id, int rank, int nRanks,
+                 std::string refusal)
+    : real_(real), rank_(rank), nRanks_(nRanks) {
+  if (nRanks == 1)
+    passReason_ = "one rank";
+  else if (!hasAgreementStamp(idBytes(id)))
+    passReason_ = "the process that made the communicator's id runs without Cinch";
+  else
+    greet(id, std::move(refusal));
+}
+
+void Joining::greet(const ncclUniqueId& id, std::string refusal) {
+  if (refusal.empty()) {
+    auto resources = CommResources::allocate(real_.emulator, nRanks_);
+    if (resources.ok())
+      resources_ = std::move(resources.value());
+    else
+      refusal = resources.error().message;
+  }
+  const auto timeout = static_cast<int>(processParams().params.agreeTimeout);
+  auto greeted =
+      Agreement::greet(idBytes(id), helloOf(rank_, nRanks_, resources_, refusal), timeout);
+  if (greeted.ok())
+    agreement_ = std::move(greeted.value());
+  else
+    passReason_ = greeted.error().message;
+}
+
+Result<Verdict> Joining::verdict() {
+  if (!passReason_.empty()) return Verdict{false, passReason_, {}};
+  return agreement_->awaitVerdict(static_cast<int>(processParams().params.agreeTimeout));
+}
+
+Result<std::shared_ptr<CommState>> Joining::complete(ncclComm_t comm) {
+  auto heard = verdict();
+  const Verdict verdict = heard.ok() ? heard.value() : Verdict{false, heard.error().message, {}};
+  CommStats& stats = newStats(rank_, nRanks_);
+  auto state = std::make_shared<CommState>(real_, comm, rank_, nRanks_, stats);
+  if (verdict.compress) {
+    stats.verdict = "all ranks run Cinch with the same settings";
+    state->enable(std::move(resources_), std::move(agreement_), onSeveralHosts(verdict));
+    CINCH_INFO("AGREE", "%s: %s", stats.name.c_str(), stats.verdict.get().c_str());
+    return state;
+  }
+  stats.verdict = "pass: " + verdict.reason;
+  if (nRanks_ == 1) return state;
+  if (processParams().params.strict)
+    return errorf(Status::invalidUsage, "CINCH_STRICT: %s", verdict.reason.c_str());
+  CINCH_WARN("AGREE", "%s is not compressed: %s", stats.name.c_str(), verdict.reason.c_str());
+  return state;
+}
+
+}  // namespace cinch

@@ -1,0 +1,39 @@
+#include "interpose/comm/registry.h"
+
+#include <vector>
+
+namespace cinch {
+
+// Never destroyed: programs call NCCL from destructors that run after ours.
+Registry& Registry::instance() {
+  static auto& registry = *new Registry;
+  return registry;
+}
+
+std::shared_ptr<CommState> Registry::find(ncclComm_t comm) {
+  const std::shared_lock lock(mutex_);
+  const auto found = states_.find(comm);
+  return found == states_.end() ? nullptr : found->second;
+}
+
+void Registry::add(std::shared_ptr<CommState> state) {
+  const std::unique_lock lock(mutex_);
+  states_[state->comm] = std::move(state);
+}
+
+std::shared_ptr<CommState> Registry::take(ncclComm_t comm) {
+  const std::unique_lock lock(mutex_);
+  const auto node = states_.extract(comm);
+  return node.empty() ? nullptr : std::move(node.mapped());
+}
+
+void Registry::forEach(const std::function<void(CommState&)>& visit) {
+  std::vector<std::shared_ptr<CommState>> states;
+  {
+    const std::shared_lock lock(mutex_);
+    for (const auto& [comm, state] : states_) states.push_back(state);
+  }
+  for (const auto& state : states) visit(*state);
+}
+
+}  // namespace cinch

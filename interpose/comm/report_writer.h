@@ -1,0 +1,25 @@
+// The process's report: made when the first communicator is, rewritten while the job runs, when a
+// communicator ends, and at exit.
+#pragma once
+
+#include <cstdint>
+
+#include "common/stats.h"
+
+namespace cinch {
+
+// Where every communicator's figures are kept.
+Report& processReport();
+
+// Counts a call on a communicator that Cinch does not follow.
+void countOther(uint64_t nBytes);
+
+// Logs what was wrong with the settings, and starts the thread that rewrites the report if
+// CINCH_STATS asks for one. Idempotent, thread-safe.
+void arm();
+
+// Rewrites the report now, if CINCH_STATS asks for one and this is the process that armed (a forked
+// child has no report of its own).
+void writeReport();
+
+}  // namespace cinch

@@ -1,0 +1,19 @@
+// Writes a communicator's residuals to files, for debugging and for the check that nothing is lost:
+// over a run, what went in minus what came out is what the residuals hold.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "interpose/comm/slot.h"
+
+namespace cinch {
+
+// Writes pattern.bin (fp32, per slot the whole bucket's stage 1 residual, then the owned shard's
+// stage 2 residual) and pattern.json, which says where each begins. %h and %p are expanded. Nothing
+// happens for an empty pattern; a failure is logged. Blocks on the device.
+void dumpResiduals(const std::string& pattern, const DeviceTable& device,
+                   const std::vector<std::unique_ptr<Slot>>& slots);
+
+}  // namespace cinch

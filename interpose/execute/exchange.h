@@ -1,0 +1,22 @@
+// The two messages of a compressed AllReduce, through the user's own communicator.
+#pragma once
+
+#include "interpose/comm/comm_state.h"
+
+namespace cinch {
+
+// Equal messages, one per rank, that lie one after another in device memory.
+struct ShardBuffers {
+  uint8_t* outgoing;
+  uint8_t* incoming;
+  size_t messageBytes;
+};
+
+// One group of point-to-point calls: message i of `outgoing` to rank i, and what the peers sent to
+// this rank into `incoming`, in rank order. The own message stays where it is.
+Result<void> exchangeShards(CommState& comm, const ShardBuffers& shards, CUstream_st* stream);
+
+// In place: every rank's own message of `outgoing` into every rank's `outgoing`.
+Result<void> gatherShards(CommState& comm, const ShardBuffers& shards, CUstream_st* stream);
+
+}  // namespace cinch

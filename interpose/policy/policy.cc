@@ -1,0 +1,55 @@
+#include "interpose/policy/policy.h"
+
+namespace cinch {
+
+const char* const kReasonNames[kReasonCount] = {
+    "compressed", "unknown_communicator",
+    "one_rank",   "not_agreed",
+    "same_host",  "kind",
+    "operation",  "data_type",
+    "small",      "many_kinds",
+    "warmup",     "observe",
+    "capturing",  "preparing",
+    "voted_no",
+};
+
+Reason decide(const Params& params, const CommFacts& comm, const Signature& signature,
+              uint64_t seenBefore) {
+  if (comm.nRanks == 1) return Reason::oneRank;
+  if (!comm.agreed) return Reason::notAgreed;
+  if (!comm.severalHosts) return Reason::sameHost;
+  if (signature.kind != CallKind::allReduce) return Reason::kind;
+  if (signature.op != OpClass::sum && signature.op != OpClass::avg) return Reason::operation;
+  if (!isCompressibleType(signature.dataType)) return Reason::dataType;
+  if (signature.count < params.minBytes / bytesOf(signature.dataType)) return Reason::small;
+  if (seenBefore + 1 < static_cast<uint64_t>(params.warmupCalls)) return Reason::warmup;
+  return params.mode == Mode::observe ? Reason::observe : Reason::none;
+}
+
+bool isCompressibleType(ncclDataType_t type) {
+  return type == ncclFloat32 || type == ncclFloat16 || type == ncclBfloat16;
+}
+
+ElementType elementTypeOf(ncclDataType_t type) {
+  if (type == ncclFloat16) return ElementType::fp16;
+  return type == ncclBfloat16 ? ElementType::bf16 : ElementType::fp32;
+}
+
+wire::Codec codecOf(CodecChoice choice) {
+  switch (choice) {
+    case CodecChoice::q2:
+      return wire::Codec::q2;
+    case CodecChoice::q4:
+      return wire::Codec::q4;
+    case CodecChoice::q8:
+      return wire::Codec::q8;
+  }
+  return wire::Codec::q8;
+}
+
+bool marksNewLayout(const Signature& signature) {
+  return signature.kind == CallKind::broadcast &&
+         (signature.dataType == ncclInt32 || signature.dataType == ncclInt64);
+}
+
+}  // namespace cinch

@@ -1,0 +1,58 @@
+// Compress or pass, and why. Pure: no clock, environment, CUDA or randomness, and only facts that
+// are equal on every rank of the communicator, so that ranks can never disagree.
+#pragma once
+
+#include <cstdint>
+
+#include "common/param.h"
+#include "interpose/policy/signature.h"
+#include "kernels/device_table.h"
+
+namespace cinch {
+
+// Why a call passes. The order is that of kReasonNames.
+enum class Reason : uint8_t {
+  none,         // it does not: compressed
+  unknownComm,  // made in a way that this version does not follow
+  oneRank,
+  notAgreed,  // the ranks do not all run Cinch with the same settings
+  sameHost,   // no network between the ranks
+  kind,       // not an AllReduce
+  operation,  // not a Sum or an average
+  dataType,   // not fp32, fp16, bf16
+  small,      // below CINCH_MIN_BYTES
+  manyKinds,  // more different calls than the table holds
+  warmup,     // its like was not seen often enough yet
+  observe,    // CINCH_MODE=observe: it would have been compressed
+  capturing,  // inside a CUDA graph capture
+  preparing,  // the ranks are getting ready to compress it from the next call on
+  voted,      // a rank could not get ready
+  count_,
+};
+
+inline constexpr int kReasonCount = static_cast<int>(Reason::count_);
+extern const char* const kReasonNames[kReasonCount];
+
+// What the policy knows of a communicator.
+struct CommFacts {
+  int nRanks = 0;
+  bool agreed = false;
+  bool severalHosts = false;
+};
+
+// Reason::none: compress it (as soon as the slot is ready on all ranks); else pass, and why.
+// `seenBefore`: how often this signature has been seen before on this communicator.
+Reason decide(const Params& params, const CommFacts& comm, const Signature& signature,
+              uint64_t seenBefore);
+
+// The codec's element type; valid for the types that decide() compresses.
+ElementType elementTypeOf(ncclDataType_t type);
+bool isCompressibleType(ncclDataType_t type);
+
+wire::Codec codecOf(CodecChoice choice);
+
+// True for a call that marks a new layout of the buckets to come, as PyTorch DDP's integer
+// broadcasts of bucket order do: residuals must not outlive it.
+bool marksNewLayout(const Signature& signature);
+
+}  // namespace cinch

@@ -1,0 +1,91 @@
+#include "interpose/policy/signature.h"
+
+namespace cinch {
+namespace {
+
+const char* nameOf(CallKind kind) {
+  switch (kind) {
+    case CallKind::allReduce:
+      return "AllReduce";
+    case CallKind::allGather:
+      return "AllGather";
+    case CallKind::reduceScatter:
+      return "ReduceScatter";
+    case CallKind::reduce:
+      return "Reduce";
+    case CallKind::broadcast:
+      return "Broadcast";
+    case CallKind::send:
+      return "Send";
+    case CallKind::recv:
+      return "Recv";
+  }
+  return "?";
+}
+
+const char* nameOf(OpClass op) {
+  switch (op) {
+    case OpClass::none:
+      return "";
+    case OpClass::sum:
+      return " Sum";
+    case OpClass::avg:
+      return " Avg";
+    case OpClass::other:
+      return " other-op";
+  }
+  return "?";
+}
+
+struct TypeFacts {
+  const char* name;
+  uint32_t bytes;
+};
+
+// Indexed by ncclDataType_t.
+constexpr TypeFacts kTypes[ncclNumTypes] = {
+    {"int8", 1}, {"uint8", 1}, {"int32", 4}, {"uint32", 4}, {"int64", 8},   {"uint64", 8},
+    {"fp16", 2}, {"fp32", 4},  {"fp64", 8},  {"bf16", 2},   {"fp8e4m3", 1}, {"fp8e5m2", 1},
+};
+
+bool known(ncclDataType_t type) {
+  return type >= 0 && type < ncclNumTypes;
+}
+
+}  // namespace
+
+OpClass opClassOf(ncclRedOp_t op) {
+  if (op == ncclSum) return OpClass::sum;
+  return op == ncclAvg ? OpClass::avg : OpClass::other;
+}
+
+uint32_t bytesOf(ncclDataType_t type) {
+  return known(type) ? kTypes[type].bytes : 0;
+}
+
+std::string describe(const Signature& signature) {
+  const char* type = known(signature.dataType) ? kTypes[signature.dataType].name : "unknown-type";
+  return std::string(nameOf(signature.kind)) + " " + type + nameOf(signature.op) + " x " +
+         std::to_string(signature.count);
+}
+
+size_t SignatureTable::Hash::operator()(const Signature& signature) const {
+  const uint64_t kinds = static_cast<uint64_t>(signature.kind) << 16 |
+                         static_cast<uint64_t>(signature.op) << 8 |
+                         static_cast<uint64_t>(signature.dataType);
+  return std::hash<uint64_t>{}((signature.count * 0x9e3779b97f4a7c15u) ^ kinds);
+}
+
+std::optional<SignatureTable::Seen> SignatureTable::observe(const Signature& signature) {
+  const auto found = seen_.find(signature);
+  if (found != seen_.end()) {
+    ++found->second.before;
+    return found->second;
+  }
+  if (seen_.size() >= kMaxSignatures) return std::nullopt;
+  const Seen first{static_cast<uint32_t>(seen_.size()), 0};
+  seen_.emplace(signature, first);
+  return first;
+}
+
+}  // namespace cinch

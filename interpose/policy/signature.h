@@ -1,0 +1,65 @@
+// What identifies a recurring collective on a communicator, and how often it has been seen.
+// Pure: facts that are equal on every rank go in, the same answer comes out on each.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "common/nccl_types.h"
+
+namespace cinch {
+
+enum class CallKind : uint8_t {
+  allReduce,
+  allGather,
+  reduceScatter,
+  reduce,
+  broadcast,
+  send,
+  recv
+};
+
+// User-created operations carry a handle that differs between ranks, so only the class counts.
+enum class OpClass : uint8_t { none, sum, avg, other };
+
+OpClass opClassOf(ncclRedOp_t op);
+
+struct Signature {
+  CallKind kind;
+  OpClass op;
+  ncclDataType_t dataType;
+  uint64_t count;
+  bool operator==(const Signature&) const = default;
+};
+
+// "AllReduce fp32 Sum x 4194304", for the log and the report.
+std::string describe(const Signature& signature);
+
+// Bytes of one value; 0 for a type that this version does not know.
+uint32_t bytesOf(ncclDataType_t type);
+
+// The signatures of one communicator's collectives.
+class SignatureTable {
+ public:
+  struct Seen {
+    uint32_t index;   // order of first appearance, from 0
+    uint64_t before;  // how often it was seen before this call
+  };
+
+  // Counts one call. Null when the table is full and the signature new: such a call passes, on
+  // every rank alike.
+  std::optional<Seen> observe(const Signature& signature);
+
+  static constexpr size_t kMaxSignatures = 4096;
+
+ private:
+  struct Hash {
+    size_t operator()(const Signature& signature) const;
+  };
+  std::unordered_map<Signature, Seen, Hash> seen_;
+};
+
+}  // namespace cinch

@@ -1,0 +1,31 @@
+// Finds the NCCL that a program uses, and is the only way to call it.
+//
+// A process may hold several (a framework's own copy beside a wheel's), and a Python extension's is
+// not in the global scope, so it is looked up for the object that calls us:
+//   CINCH_NCCL_LIB, else the caller's own dependencies, else RTLD_NEXT, else any libnccl.so that is
+//   mapped.
+#pragma once
+
+#include <string>
+
+#include "common/nccl_types.h"
+
+namespace cinch {
+
+struct RealNccl {
+  // Null where this NCCL lacks the function.
+#define CINCH_NCCL(name, parameters) ncclResult_t(*name) parameters = nullptr;
+#include "interpose/real/nccl_functions.def"
+#undef CINCH_NCCL
+
+  std::string path;       // of the shared object that holds it
+  int version = 0;        // NCCL_VERSION_CODE of that object
+  bool emulator = false;  // it carries the emulator's marker
+};
+
+// The NCCL of the code at `caller` (a return address); null, with one warning, where none can be
+// found. The object lives as long as the process. Thread-safe; a repeated caller costs a few
+// nanoseconds.
+const RealNccl* realNcclOf(const void* caller);
+
+}  // namespace cinch

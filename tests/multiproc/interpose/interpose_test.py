@@ -1,0 +1,200 @@
+"""The interposer under unmodified programs: real processes over real sockets, on the emulator.
+
+Every test starts ranks of rank_program, which knows nothing of Cinch and checks each result against
+the exact sum. Arguments: PROGRAM PRELOAD (what goes into LD_PRELOAD).
+"""
+
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "support"))
+from ranks import run_ranks  # noqa: E402
+
+PROGRAM = PRELOAD = None
+WARMUP = 3  # calls that pass before the first compressed one
+# Two quantisations of independent uniform data, from the block codec's own error on it.
+BOUND = {"q8": 2.5e-4, "q4": 5e-2, "q2": 1.2}
+FLOOR = {"q8": 1e-6, "q4": 1e-3, "q2": 3e-2}
+
+
+def arguments(**options):
+    return [word for name, value in options.items() for word in ("--" + name.replace("_", "-"), str(value))]
+
+
+def launch(ranks=2, preload=True, env=None, rank_env=None, rank_args=None, deadline=60, **options):
+    values = {"LD_PRELOAD": PRELOAD} if preload else {}
+    values.update(env or {})
+    return run_ranks([PROGRAM] + arguments(**options), ranks, values, rank_env, rank_args, deadline)
+
+
+def calls(outcome):
+    """[(nmse, hash, nonfinite)] by call."""
+    return [(float(w[2]), w[4], int(w[6])) for w in outcome.lines("call")]
+
+
+class Base(unittest.TestCase):
+    def assert_done(self, outcomes):
+        for rank, outcome in enumerate(outcomes):
+            self.assertEqual(outcome.status, 0, f"rank {rank}: {outcome.output}")
+            self.assertIn("done", outcome.output)
+            self.assertEqual(outcome.lines("async"), [["0"]])
+
+    def assert_identical(self, outcomes):
+        for call in zip(*(calls(outcome) for outcome in outcomes)):
+            self.assertEqual(len({h for _, h, _ in call}), 1, "ranks ended with different bits")
+
+    def assert_compressed(self, outcomes, codec, first=WARMUP):
+        for outcome in outcomes:
+            errors = [nmse for nmse, _, _ in calls(outcome)]
+            self.assertGreater(len(errors), first)
+            self.assertLess(max(errors[:first]), 1e-5, "the warm-up calls must pass")
+            self.assertLess(max(errors[first:]), BOUND[codec])
+            self.assertGreater(min(errors[first:]), FLOOR[codec], "nothing was compressed")
+
+
+class Compression(Base):
+    def test_every_codec_and_number_of_ranks(self):
+        for codec, ranks in (("q8", 2), ("q4", 3), ("q2", 2), ("q4", 5)):
+            with self.subTest(codec=codec, ranks=ranks):
+                outcomes = launch(ranks, env={"CINCH_CODEC": codec}, count=100003)
+                self.assert_done(outcomes)
+                self.assert_identical(outcomes)
+                self.assert_compressed(outcomes, codec)
+
+    def test_types_operations_and_in_place(self):
+        for options in ({"type": "fp16"}, {"type": "bf16", "op": "avg"}, {"op": "avg", "in_place": 1},
+                        {"grouped": 1}, {"in_place": 1, "type": "bf16"}):
+            with self.subTest(**options):
+                outcomes = launch(2, env={"CINCH_CODEC": "q4"}, count=65537, **options)
+                self.assert_done(outcomes)
+                self.assert_identical(outcomes)
+                self.assert_compressed(outcomes, "q4")
+
+    def test_what_must_not_be_compressed_is_exact(self):
+        plain = launch(2, preload=False, count=1000)
+        for name, env in (("small", {}), ("off", {"CINCH_MODE": "off", "CINCH_MIN_BYTES": "1K"}),
+                          ("observe", {"CINCH_MODE": "observe", "CINCH_MIN_BYTES": "1K"}),
+                          ("one host", {"NCCL_HOSTID": "same", "CINCH_MIN_BYTES": "1K"})):
+            with self.subTest(name):
+                rank_env = {r: {"NCCL_HOSTID": env["NCCL_HOSTID"]} for r in range(2)} if "NCCL_HOSTID" in env else None
+                outcomes = launch(2, env=env, rank_env=rank_env, count=1000)
+                self.assert_done(outcomes)
+                self.assertEqual([calls(o) for o in outcomes], [calls(o) for o in plain])
+
+    def test_off_is_byte_for_byte_plain(self):
+        plain = launch(3, preload=False, count=200000, type="bf16")
+        off = launch(3, env={"CINCH_MODE": "off"}, count=200000, type="bf16")
+        self.assert_done(plain)
+        self.assertEqual([calls(o) for o in plain], [calls(o) for o in off])
+
+    def test_infinity_reaches_every_rank_and_does_not_stay(self):
+        outcomes = launch(2, env={"CINCH_CODEC": "q4", "CINCH_ERROR_FEEDBACK": "1"}, count=50000,
+                          special=1, calls=8)
+        self.assert_done(outcomes)
+        self.assert_identical(outcomes)
+        for outcome in outcomes:
+            bad = [nonfinite for _, _, nonfinite in calls(outcome)]
+            self.assertGreater(bad[4], 0, "overflow must be seen by all ranks")
+            self.assertEqual(bad[:4] + bad[5:], [0] * 7)
+            self.assertLess(max(n for n, _, _ in calls(outcome)[5:]), 2 * BOUND["q4"])
+
+    def test_moving_buffers_drop_the_residual_only(self):
+        outcomes = launch(2, env={"CINCH_CODEC": "q4", "CINCH_ERROR_FEEDBACK": "1"}, count=50000, moving=1,
+                          calls=9)
+        self.assert_done(outcomes)
+        self.assert_identical(outcomes)
+        self.assert_compressed(outcomes, "q4")
+
+    def test_slow_ranks_are_waited_for(self):
+        outcomes = launch(2, env={"CINCH_CODEC": "q8"}, rank_args={1: ["--lag-ms", 400]}, count=50000)
+        self.assert_done(outcomes)
+        self.assert_compressed(outcomes, "q8")
+
+
+class Report(Base):
+    def report(self, **options):
+        with tempfile.TemporaryDirectory() as folder:
+            outcomes = launch(2, rank_env={r: {"CINCH_STATS": f"{folder}/r{r}"} for r in range(2)}, **options)
+            self.assert_done(outcomes)
+            for rank in range(2):
+                with open(f"{folder}/r{rank}.txt", encoding="utf-8") as text:
+                    self.assertIn("AllReduce fp32 Sum x 100000", text.read())
+            with open(f"{folder}/r0.json", encoding="utf-8") as file:
+                return json.load(file), outcomes
+
+    def test_counts_bytes_and_error(self):
+        report, _ = self.report(env={"CINCH_CODEC": "q4", "CINCH_MEASURE_EVERY": "1"}, calls=10)
+        comm = report["communicators"][0]
+        slot = comm["slots"][0]
+        self.assertEqual(slot["calls"], 10 - WARMUP)
+        self.assertEqual(slot["bytes_in"], 400000 * slot["calls"])
+        # 98 tiles over two ranks: 49 tiles and a header, to one peer, twice.
+        self.assertEqual(slot["wire_bytes"], 2 * (16 + 49 * 544) * slot["calls"])
+        self.assertGreater(slot["nmse"], 1e-3)
+        self.assertLess(slot["nmse"], 2e-2)
+        self.assertGreater(slot["nmse_reduce"], 1e-3)
+        self.assertEqual(comm["passed"]["warmup"]["calls"] + comm["passed"]["preparing"]["calls"], WARMUP)
+
+    def test_integer_broadcasts_drop_residuals(self):
+        report, outcomes = self.report(env={"CINCH_CODEC": "q4"}, calls=8, extra="broadcast")
+        slot = report["communicators"][0]["slots"][0]
+        self.assertEqual(slot["residual_resets"], slot["calls"] - 1)
+        self.assert_compressed(outcomes, "q4")
+
+
+class Disagreement(Base):
+    def test_a_rank_without_cinch_is_named_and_all_pass(self):
+        outcomes = launch(3, rank_env={2: {"LD_PRELOAD": None}}, count=50000)
+        self.assert_done(outcomes)
+        for outcome in outcomes[:2]:
+            self.assertRegex(outcome.output, r"WARN.*rank 2.*without Cinch")
+        for outcome in outcomes:
+            self.assertLess(max(nmse for nmse, _, _ in calls(outcome)), 1e-5)
+
+    def test_other_settings_are_named_and_all_pass(self):
+        outcomes = launch(3, rank_env={1: {"CINCH_CODEC": "q4"}}, count=50000)
+        self.assert_done(outcomes)
+        for outcome in outcomes:
+            self.assertRegex(outcome.output, r"WARN.*rank 1 .*CINCH_CODEC=q4")
+            self.assertLess(max(nmse for nmse, _, _ in calls(outcome)), 1e-5)
+
+    def test_strict_turns_both_into_errors(self):
+        strict = {"CINCH_STRICT": "1"}
+        for rank_env in ({1: {"LD_PRELOAD": None}}, {1: {"CINCH_CODEC": "q4"}}):
+            outcomes = launch(2, env=strict, rank_env=rank_env, count=50000)
+            self.assertEqual(outcomes[0].status, 1, outcomes[0].output)
+            self.assertIn("rank 1", outcomes[0].output)
+            self.assertIsNotNone(outcomes[1].status, "a rank hung: " + outcomes[1].output)
+
+    def test_the_id_of_a_plain_process_passes(self):
+        outcomes = launch(2, rank_env={0: {"LD_PRELOAD": None}}, count=50000)
+        self.assert_done(outcomes)
+        self.assertRegex(outcomes[1].output, r"WARN.*without Cinch")
+
+
+class Failure(Base):
+    def test_a_rank_killed_before_any_call_ends_the_others(self):
+        for kill_at in (0, 2, 3, 5):
+            with self.subTest(kill_at=kill_at):
+                outcomes = launch(3, env={"CINCH_CODEC": "q4"}, rank_args={1: ["--kill-at", kill_at]},
+                                  count=50000, calls=8)
+                self.assertEqual(outcomes[1].status, -9)
+                for rank in (0, 2):
+                    self.assertEqual(outcomes[rank].status, 1, outcomes[rank].output)
+                    self.assertRegex(outcomes[rank].output, "error .*")
+
+    def test_bad_settings_are_named_and_defaults_used(self):
+        outcomes = launch(2, env={"CINCH_CODEC": "q9", "CINCH_COEDC": "q4"}, count=50000)
+        self.assert_done(outcomes)
+        self.assertRegex(outcomes[0].output, r"WARN.*CINCH_CODEC.*q9")
+        self.assertRegex(outcomes[0].output, r"WARN.*CINCH_COEDC.*CINCH_CODEC")
+        self.assert_compressed(outcomes, "q8")
+
+
+if __name__ == "__main__":
+    PRELOAD = sys.argv.pop()
+    PROGRAM = sys.argv.pop()
+    unittest.main(verbosity=2)

@@ -1,0 +1,68 @@
+#include "interpose/policy/signature.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <tuple>
+
+namespace cinch {
+namespace {
+
+TEST(SignatureTable, CountsLikeAMap) {
+  std::mt19937 random(7);
+  SignatureTable table;
+  std::map<std::tuple<int, int, int, uint64_t>, SignatureTable::Seen> model;
+  for (int i = 0; i < 20000; ++i) {
+    const Signature signature{static_cast<CallKind>(random() % 7),
+                              static_cast<OpClass>(random() % 4),
+                              static_cast<ncclDataType_t>(random() % ncclNumTypes), random() % 4};
+    const auto key =
+        std::make_tuple(static_cast<int>(signature.kind), static_cast<int>(signature.op),
+                        static_cast<int>(signature.dataType), signature.count);
+    const auto [entry, isNew] =
+        model.try_emplace(key, SignatureTable::Seen{static_cast<uint32_t>(model.size()), 0});
+    if (!isNew) ++entry->second.before;
+    const auto seen = table.observe(signature);
+    ASSERT_TRUE(seen.has_value());
+    ASSERT_EQ(seen->index, entry->second.index);
+    ASSERT_EQ(seen->before, entry->second.before);
+  }
+}
+
+TEST(SignatureTable, AFullTableRefusesOnlyNewSignatures) {
+  SignatureTable table;
+  for (uint64_t count = 0; count < SignatureTable::kMaxSignatures; ++count)
+    ASSERT_TRUE(table.observe({CallKind::allReduce, OpClass::sum, ncclFloat32, count}));
+  EXPECT_FALSE(table.observe({CallKind::allReduce, OpClass::sum, ncclFloat32, 1u << 30}));
+  const auto known = table.observe({CallKind::allReduce, OpClass::sum, ncclFloat32, 5});
+  ASSERT_TRUE(known.has_value());
+  EXPECT_EQ(known->before, 1u);
+}
+
+TEST(Signature, OperationsFallIntoClasses) {
+  EXPECT_EQ(opClassOf(ncclSum), OpClass::sum);
+  EXPECT_EQ(opClassOf(ncclAvg), OpClass::avg);
+  for (const int op : {ncclProd, ncclMax, ncclMin, ncclNumOps, 0x12345678})
+    EXPECT_EQ(opClassOf(static_cast<ncclRedOp_t>(op)), OpClass::other);
+}
+
+TEST(Signature, IsDescribedForPeople) {
+  EXPECT_EQ(describe({CallKind::allReduce, OpClass::avg, ncclBfloat16, 42}),
+            "AllReduce bf16 Avg x 42");
+  EXPECT_EQ(describe({CallKind::broadcast, OpClass::none, ncclInt32, 7}), "Broadcast int32 x 7");
+  EXPECT_NE(describe({CallKind::allReduce, OpClass::sum, static_cast<ncclDataType_t>(99), 1})
+                .find("unknown-type"),
+            std::string::npos);
+}
+
+TEST(Signature, SizesOfTypes) {
+  EXPECT_EQ(bytesOf(ncclFloat32), 4u);
+  EXPECT_EQ(bytesOf(ncclBfloat16), 2u);
+  EXPECT_EQ(bytesOf(ncclFloat8e5m2), 1u);
+  EXPECT_EQ(bytesOf(static_cast<ncclDataType_t>(ncclNumTypes)), 0u);
+  EXPECT_EQ(bytesOf(static_cast<ncclDataType_t>(-1)), 0u);
+}
+
+}  // namespace
+}  // namespace cinch
