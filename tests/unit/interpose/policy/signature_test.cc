@@ -43,7 +43,7 @@ TEST(SignatureTable, AFullTableRefusesOnlyNewSignatures) {
 TEST(Signature, OperationsFallIntoClasses) {
   EXPECT_EQ(opClassOf(ncclSum), OpClass::sum);
   EXPECT_EQ(opClassOf(ncclAvg), OpClass::avg);
-  for (const int op : {ncclProd, ncclMax, ncclMin, ncclNumOps, 0x12345678})
+  for (const int op : {2, 3, 4 + 1, 0x12345678, -1})
     EXPECT_EQ(opClassOf(static_cast<ncclRedOp_t>(op)), OpClass::other);
 }
 
