@@ -1,0 +1,206 @@
+#include "interpose/execute/all_reduce.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <future>
+
+#include "tests/unit/interpose/support/fake_device.h"
+#include "tests/unit/interpose/support/fake_real.h"
+
+namespace cinch {
+namespace {
+
+using test::fakeDevice;
+using test::fakeDeviceTable;
+using test::fakeReal;
+using test::fakeRealTable;
+
+constexpr uint64_t kCount = 40000;
+const Signature kSignature{CallKind::allReduce, OpClass::sum, ncclFloat32, kCount};
+
+Hello helloOf(int rank) {
+  Hello hello;
+  hello.rank = rank;
+  hello.nRanks = 2;
+  hello.hostId = static_cast<uint64_t>(rank);
+  hello.host = "host";
+  return hello;
+}
+
+// Two ranks that have agreed, over a real channel. Only rank 0 has a communicator; rank 1 is an
+// Agreement that votes as the test says.
+class AllReduceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    fakeDevice().reset();
+    fakeReal() = {};
+    uint8_t id[kUniqueIdBytes] = {};
+    ASSERT_TRUE(serveAgreement(id).ok());
+    auto own = greet(id, 0);
+    peer_ = greet(id, 1);
+    auto peersVerdict = std::async([&] { return isYes(peer_->awaitVerdict(20)); });
+    ASSERT_TRUE(isYes(own->awaitVerdict(20)));
+    ASSERT_TRUE(peersVerdict.get());
+    comm_ = std::make_shared<CommState>(fakeRealTable(), nullptr, 0, 2, stats_);
+    comm_->enable(resources(), std::move(own), true);
+  }
+  void TearDown() override {
+    comm_.reset();
+    peer_.reset();
+  }
+
+  static std::unique_ptr<Agreement> greet(const uint8_t* id, int rank) {
+    auto greeted = Agreement::greet(id, helloOf(rank), 20);
+    EXPECT_TRUE(greeted.ok()) << greeted.error().message;
+    return std::move(greeted.value());
+  }
+  static bool isYes(const Result<Verdict>& verdict) {
+    return verdict.ok() && verdict.value().compress;
+  }
+  static CommResources resources() {
+    CommResources resources;
+    resources.device = &fakeDeviceTable();
+    resources.fault = std::move(
+        Buffer::allocate(fakeDeviceTable(), sizeof(uint32_t), Buffer::Where::host).value());
+    *resources.fault.as<uint32_t>() = 0;
+    resources.greeting = std::move(
+        Buffer::allocate(fakeDeviceTable(), 4 * kGreetingBytes, Buffer::Where::device).value());
+    return resources;
+  }
+
+  // The slot of the test's call, which the warm-up has already passed.
+  Slot& candidate() {
+    for (;;) {
+      const auto decision = comm_->decide(kSignature);
+      if (decision.reason == Reason::none) return *decision.slot;
+    }
+  }
+  ncclResult_t run(Slot& slot) { return runAllReduce(*comm_, slot, call_); }
+  void castPeersVote(Slot& slot, bool yes) { ASSERT_TRUE(peer_->castVote(slot.index, yes).ok()); }
+  uint64_t passed(Reason reason) { return stats_.passedCalls[static_cast<size_t>(reason)].load(); }
+
+  CommStats stats_{"communicator", 0, 2};
+  std::shared_ptr<CommState> comm_;
+  std::unique_ptr<Agreement> peer_;
+  std::vector<float> values_ = std::vector<float>(kCount, 0.5f);
+  const AllReduceCall call_{values_.data(), values_.data(), kCount, ncclFloat32, ncclSum, nullptr};
+};
+
+TEST_F(AllReduceTest, PassesOnceThenCompressesWhenAllAreReady) {
+  Slot& slot = candidate();
+  ASSERT_EQ(run(slot), ncclSuccess);
+  EXPECT_EQ(fakeReal().calls, (std::vector<std::string>{"AllReduce", "GroupStart", "Send 1",
+                                                        "Recv 1", "GroupEnd", "AllGather"}));
+  EXPECT_EQ(passed(Reason::preparing), 1u);
+  EXPECT_EQ(slot.phase, SlotPhase::voting);
+  castPeersVote(slot, true);
+  fakeReal() = {};
+  ASSERT_EQ(run(slot), ncclSuccess);
+  EXPECT_EQ(slot.phase, SlotPhase::active);
+  EXPECT_EQ(fakeReal().calls,
+            (std::vector<std::string>{"GroupStart", "Send 1", "Recv 1", "GroupEnd", "AllGather"}));
+  EXPECT_EQ(slot.stats->compressed.load(), 1u);
+  EXPECT_EQ(slot.stats->wireBytes.load(), slot.plan.wireBytes());
+}
+
+TEST_F(AllReduceTest, OneNoAndAllPassForEver) {
+  Slot& slot = candidate();
+  ASSERT_EQ(run(slot), ncclSuccess);
+  castPeersVote(slot, false);
+  for (int call = 0; call < 3; ++call) ASSERT_EQ(run(slot), ncclSuccess);
+  EXPECT_EQ(slot.phase, SlotPhase::refused);
+  EXPECT_EQ(passed(Reason::voted), 3u);
+  EXPECT_EQ(slot.stats->compressed.load(), 0u);
+}
+
+TEST_F(AllReduceTest, ARankThatCannotAllocateSaysNoButStillGreets) {
+  Slot& slot = candidate();
+  fakeDevice().calls.clear();
+  fakeDevice().failAt = 2;  // after the capture query and an event: the first buffer
+  ASSERT_EQ(run(slot), ncclSuccess);
+  EXPECT_EQ(fakeReal().calls.back(), "AllGather") << "the peers count on its part";
+  castPeersVote(slot, true);
+  ASSERT_EQ(run(slot), ncclSuccess);
+  EXPECT_EQ(slot.phase, SlotPhase::refused);
+  const auto heard = peer_->awaitVote(slot.index);
+  ASSERT_TRUE(heard.ok());
+  EXPECT_FALSE(heard.value());
+}
+
+TEST_F(AllReduceTest, APeerThatLeavesCountsAsANo) {
+  Slot& slot = candidate();
+  ASSERT_EQ(run(slot), ncclSuccess);
+  peer_->close();
+  ASSERT_EQ(run(slot), ncclSuccess);
+  EXPECT_EQ(slot.phase, SlotPhase::refused);
+}
+
+TEST_F(AllReduceTest, AbortEndsTheWaitForVotesWithAnError) {
+  Slot& slot = candidate();
+  ASSERT_EQ(run(slot), ncclSuccess);
+  auto waiting = std::async([&] { return run(slot); });
+  comm_->abandon();
+  EXPECT_NE(waiting.get(), ncclSuccess);
+}
+
+TEST_F(AllReduceTest, CapturedCallsPassAndChangeNothing) {
+  Slot& slot = candidate();
+  fakeDevice().capturing = true;
+  ASSERT_EQ(run(slot), ncclSuccess);
+  EXPECT_EQ(slot.phase, SlotPhase::idle);
+  EXPECT_EQ(passed(Reason::capturing), 1u);
+}
+
+TEST_F(AllReduceTest, WhateverDeviceCallFailsMarksTheCommunicator) {
+  int failures = 0;
+  for (int failAt = 0;; ++failAt) {
+    CommState comm(fakeRealTable(), nullptr, 0, 2, stats_);
+    comm.enable(resources(), nullptr, true);
+    Slot slot(0, "slot", candidate().plan, 0.1f);
+    slot.stats = &stats_.addSlot("slot", "q4", 0.1f);
+    ASSERT_TRUE(comm.workspace.reserve(fakeDeviceTable(), slot.plan.bufferBytes()).ok());
+    ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
+    slot.phase = SlotPhase::active;
+    fakeDevice().calls.clear();
+    fakeDevice().failAt = failAt + 1;  // the first asks for a capture; its failure means none
+    const ncclResult_t result = runAllReduce(comm, slot, call_);
+    fakeDevice().failAt = -1;
+    if (result == ncclSuccess) break;
+    ++failures;
+    EXPECT_EQ(result, ncclUnhandledCudaError);
+    EXPECT_EQ(runAllReduce(comm, slot, call_), result) << "a rank may not fall back alone";
+    EXPECT_EQ(comm.health(), result);
+  }
+  EXPECT_GE(failures, 6) << "two residuals cleared, three launches, an event at least";
+}
+
+TEST_F(AllReduceTest, RefusedBytesOfAPeerAreAnAsynchronousError) {
+  Slot& slot = candidate();
+  ASSERT_EQ(run(slot), ncclSuccess);
+  EXPECT_EQ(comm_->health(), ncclSuccess);
+  *comm_->resources.fault.as<uint32_t>() = kFaultOrdinal | kFaultSlot;
+  EXPECT_EQ(comm_->health(), ncclRemoteError);
+  EXPECT_EQ(run(slot), ncclRemoteError);
+}
+
+TEST_F(AllReduceTest, AnAbandonedCommunicatorKeepsItsMemory) {
+  Slot& slot = candidate();
+  ASSERT_EQ(run(slot), ncclSuccess);
+  const size_t held = fakeDevice().memory.size();
+  comm_->abandon();
+  comm_.reset();
+  EXPECT_EQ(fakeDevice().memory.size(), held);
+}
+
+TEST_F(AllReduceTest, AFinishedCommunicatorFreesItsMemory) {
+  Slot& slot = candidate();
+  ASSERT_EQ(run(slot), ncclSuccess);
+  comm_->finish();
+  comm_.reset();
+  EXPECT_TRUE(fakeDevice().memory.empty());
+  EXPECT_EQ(fakeDevice().events, 0);
+}
+
+}  // namespace
+}  // namespace cinch
