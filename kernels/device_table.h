@@ -87,6 +87,7 @@ struct DecodeLaunch {
 };
 
 inline constexpr uint32_t kDeviceTableVersion = 1;
+inline constexpr int kNotReady = 600;  // cudaErrorNotReady
 inline constexpr const char* kDeviceTableSymbol = "cinchDeviceTable_v1";
 // Exported by the emulator's libnccl.so.2 and libcudart.so.13, and by nothing else.
 inline constexpr const char* kEmulatorMarkerSymbol = "cinchEmulatorMarker";
@@ -121,6 +122,9 @@ struct DeviceTable {
 
   int (*eventCreate)(void** event);  // no timing
   int (*eventDestroy)(void* event);
+  // 0 when the work recorded last is done, kNotReady while it is not, else an error.
+  int (*eventQuery)(void* event);
+  int (*eventSynchronize)(void* event);
   int (*eventRecord)(void* event, void* stream);
   int (*streamWaitEvent)(void* stream, void* event);
 

@@ -29,7 +29,9 @@ inline constexpr uint32_t kTileMetaBytes = kBlockMetaBytes * kTileBlocks;
 // Blockwise uniform codecs; the value is the number of bits per code.
 enum class Codec : uint8_t { q2 = 2, q4 = 4, q8 = 8 };
 
-CINCH_HD constexpr uint32_t bitsOf(Codec codec) { return static_cast<uint32_t>(codec); }
+CINCH_HD constexpr uint32_t bitsOf(Codec codec) {
+  return static_cast<uint32_t>(codec);
+}
 
 // Bytes of one encoded tile: the pairs of its blocks, then the codes of its blocks.
 CINCH_HD constexpr uint32_t tileBytes(Codec codec) {

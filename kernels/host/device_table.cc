@@ -1,0 +1,138 @@
+// The exported table of the host backend: device operations are the emulator's, launches are the
+// CPU codec on the emulator's streams.
+#include "kernels/device_table.h"
+
+#include <cstdio>
+
+#include "kernels/host/host_codec.h"
+#include "kernels/host/launch_queue.h"
+#include "kernels/host/runtime_symbols.h"
+
+// One symbol leaves this library.
+extern "C" [[gnu::visibility("default")]] cinch::DeviceTable cinchDeviceTable_v1;
+
+namespace cinch::host {
+namespace {
+
+constexpr int kSymbolNotFound = 302;  // cudaErrorSharedObjectSymbolNotFound
+constexpr unsigned kPortableMapped = 3;
+constexpr unsigned kDisableTiming = 2;
+constexpr int kCopyDefault = 4;
+
+RuntimeSymbols runtime;
+LaunchQueue* launches;  // never destroyed: streams may still run when the process ends
+
+int initialise() {
+  if (launches) return 0;
+  if (!findRuntimeSymbols(runtime)) return kSymbolNotFound;
+  static char name[32];
+  std::snprintf(name, sizeof name, "host %s", fastestHostCodec().name);
+  cinchDeviceTable_v1.name = name;
+  launches = new LaunchQueue(runtime, fastestHostCodec());
+  return 0;
+}
+
+const char* errorName(int error) {
+  if (launches) return runtime.cudaGetErrorName(error);
+  return error == kSymbolNotFound ? "cudaErrorSharedObjectSymbolNotFound" : "not initialised";
+}
+
+int getDevice(int* device) {
+  return runtime.cudaGetDevice(device);
+}
+int setDevice(int device) {
+  return runtime.cudaSetDevice(device);
+}
+
+int pciBusId(char* text, int size) {
+  int device = 0;
+  const int error = runtime.cudaGetDevice(&device);
+  return error ? error : runtime.cudaDeviceGetPCIBusId(text, size, device);
+}
+
+int allocate(void** memory, size_t nBytes) {
+  return runtime.cudaMalloc(memory, nBytes);
+}
+int release(void* memory) {
+  return runtime.cudaFree(memory);
+}
+int allocateHost(void** memory, size_t nBytes) {
+  return runtime.cudaHostAlloc(memory, nBytes, kPortableMapped);
+}
+int releaseHost(void* memory) {
+  return runtime.cudaFreeHost(memory);
+}
+int copyAsync(void* to, const void* from, size_t nBytes, void* stream) {
+  return runtime.cudaMemcpyAsync(to, from, nBytes, kCopyDefault, stream);
+}
+int clearAsync(void* memory, size_t nBytes, void* stream) {
+  return runtime.cudaMemsetAsync(memory, 0, nBytes, stream);
+}
+
+int streamIsCapturing(void* stream, int* capturing) {
+  return runtime.cudaStreamIsCapturing(stream, capturing);
+}
+int streamSynchronize(void* stream) {
+  return runtime.cudaStreamSynchronize(stream);
+}
+int exchangeCaptureMode(int* mode) {
+  return runtime.cudaThreadExchangeStreamCaptureMode(mode);
+}
+
+int eventCreate(void** event) {
+  return runtime.cudaEventCreateWithFlags(event, kDisableTiming);
+}
+int eventDestroy(void* event) {
+  return runtime.cudaEventDestroy(event);
+}
+int eventQuery(void* event) {
+  return runtime.cudaEventQuery(event);
+}
+int eventSynchronize(void* event) {
+  return runtime.cudaEventSynchronize(event);
+}
+int eventRecord(void* event, void* stream) {
+  return runtime.cudaEventRecord(event, stream);
+}
+int streamWaitEvent(void* stream, void* event) {
+  return runtime.cudaStreamWaitEvent(stream, event, 0);
+}
+
+template <class Launch>
+int enqueue(const Launch* launch, void* stream) {
+  return launches->enqueue(*launch, stream);
+}
+
+}  // namespace
+}  // namespace cinch::host
+
+using namespace cinch::host;
+
+cinch::DeviceTable cinchDeviceTable_v1 = {
+    .version = cinch::kDeviceTableVersion,
+    .size = sizeof(cinch::DeviceTable),
+    .name = "host",
+    .initialise = initialise,
+    .errorName = errorName,
+    .getDevice = getDevice,
+    .setDevice = setDevice,
+    .pciBusId = pciBusId,
+    .allocate = allocate,
+    .release = release,
+    .allocateHost = allocateHost,
+    .releaseHost = releaseHost,
+    .copyAsync = copyAsync,
+    .clearAsync = clearAsync,
+    .streamIsCapturing = streamIsCapturing,
+    .streamSynchronize = streamSynchronize,
+    .exchangeCaptureMode = exchangeCaptureMode,
+    .eventCreate = eventCreate,
+    .eventDestroy = eventDestroy,
+    .eventQuery = eventQuery,
+    .eventSynchronize = eventSynchronize,
+    .eventRecord = eventRecord,
+    .streamWaitEvent = streamWaitEvent,
+    .encode = enqueue<cinch::EncodeLaunch>,
+    .reduce = enqueue<cinch::ReduceLaunch>,
+    .decode = enqueue<cinch::DecodeLaunch>,
+};

@@ -1,0 +1,92 @@
+#include "kernels/host/host_codec.h"
+
+#include <cfenv>
+#include <vector>
+
+#include "kernels/core/reference_codec.h"
+#include "kernels/host/shard_loops.h"
+
+namespace cinch::host {
+namespace {
+
+// Default rounding and no flushing of subnormal numbers, whatever the thread's program has set.
+class FloatEnvironment {
+ public:
+  FloatEnvironment() {
+    std::fegetenv(&saved_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~FloatEnvironment() { std::fesetenv(&saved_); }
+  FloatEnvironment(const FloatEnvironment&) = delete;
+  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
+
+ private:
+  std::fenv_t saved_;
+};
+
+template <auto function, class Launch>
+void withFloatEnvironment(const Launch& launch) {
+  const FloatEnvironment environment;
+  function(launch);
+}
+
+// One compilation of shard_loops.h: `flatten` pulls all of it into functions for this target alone,
+// so that no code with wider instructions can end up in a function that others share.
+#define CINCH_HOST_VARIANT(variant, ...)                                       \
+  namespace variant {                                                          \
+  [[__VA_ARGS__ gnu::flatten]] void encodeShards(const EncodeLaunch& launch) { \
+    host::encodeShards(launch);                                                \
+  }                                                                            \
+  [[__VA_ARGS__ gnu::flatten]] void reduceShard(const ReduceLaunch& launch) {  \
+    host::reduceShard(launch);                                                 \
+  }                                                                            \
+  [[__VA_ARGS__ gnu::flatten]] void decodeShards(const DecodeLaunch& launch) { \
+    host::decodeShards(launch);                                                \
+  }                                                                            \
+  }
+
+#define CINCH_HOST_CODEC(variant)                                          \
+  HostCodec {                                                              \
+#variant, withFloatEnvironment < variant::encodeShards, EncodeLaunch>, \
+        withFloatEnvironment < variant::reduceShard, ReduceLaunch>,        \
+        withFloatEnvironment < variant::decodeShards, DecodeLaunch>        \
+  }
+
+CINCH_HOST_VARIANT(baseline, )
+#if defined(__x86_64__)
+CINCH_HOST_VARIANT(avx2, gnu::target("avx2"), )
+CINCH_HOST_VARIANT(avx512,
+                   gnu::target("avx512f,avx512bw,avx512vl,avx512dq,prefer-vector-width=512"), )
+#endif
+
+std::vector<HostCodec> supportedCodecs() {
+  std::vector<HostCodec> codecs;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    codecs.push_back(CINCH_HOST_CODEC(avx512));
+  if (__builtin_cpu_supports("avx2")) codecs.push_back(CINCH_HOST_CODEC(avx2));
+#endif
+  codecs.push_back(CINCH_HOST_CODEC(baseline));
+  codecs.push_back(CINCH_HOST_CODEC(reference));
+  return codecs;
+}
+
+}  // namespace
+
+std::span<const HostCodec> hostCodecs() {
+  static const std::vector<HostCodec> codecs = supportedCodecs();
+  return codecs;
+}
+
+const HostCodec& fastestHostCodec() {
+  return hostCodecs().front();
+}
+
+const HostCodec* findHostCodec(std::string_view name) {
+  for (const HostCodec& codec : hostCodecs())
+    if (name == codec.name) return &codec;
+  return nullptr;
+}
+
+}  // namespace cinch::host

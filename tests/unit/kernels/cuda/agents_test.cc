@@ -1,0 +1,50 @@
+// The CUDA kernels' agents, thread by thread on the CPU: every byte as the reference writes it.
+#include <gtest/gtest.h>
+
+#include "tests/unit/kernels/cuda/codec_differential.h"
+#include "tests/unit/kernels/cuda/simt_codec.h"
+
+namespace cinch::test {
+namespace {
+
+TEST(Agents, GoldenVectors) {
+  expectGoldenVectors(kSimtCodec);
+}
+
+TEST(Agents, SmallBucketsEqualTheReference) {
+  for (uint32_t seed = 0; seed < 120 && !testing::Test::HasFailure(); ++seed)
+    expectLikeReference(kSimtCodec, {seed * 61 % 3100, 1 + seed % 5, seed});
+}
+
+// More blocks than half warps: every thread codes several.
+TEST(Agents, LargeBucketsEqualTheReference) {
+  for (uint32_t seed = 0; seed < 18 && !testing::Test::HasFailure(); ++seed)
+    expectLikeReference(kSimtCodec, {12000 + seed * 777, 1 + seed % 3, seed});
+}
+
+TEST(Agents, EmptyBucketsEndTheCall) {
+  for (uint32_t seed = 0; seed < 9; ++seed)
+    expectLikeReference(kSimtCodec, {0, 1 + seed % 4, seed});
+}
+
+TEST(Agents, HostileBytesAreHandledAsByTheReference) {
+  for (uint32_t seed = 0; seed < 60 && !testing::Test::HasFailure(); ++seed)
+    expectHostileBytesLikeReference(kSimtCodec, seed);
+}
+
+TEST(Agents, AllReducesEqualTheReferenceOverManyCalls) {
+  for (const wire::Codec codec : kCodecs)
+    for (const ElementType type : kTypes)
+      expectAllReducesLikeReference(kSimtCodec,
+                                    {.count = 5003,
+                                     .nRanks = 3,
+                                     .codec = codec,
+                                     .type = type,
+                                     .feedback = true,
+                                     .factor = 1.0f / 3,
+                                     .measure = true},
+                                    4);
+}
+
+}  // namespace
+}  // namespace cinch::test

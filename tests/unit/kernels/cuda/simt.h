@@ -1,0 +1,123 @@
+// Enough of CUDA's device language to run the kernels' agents on a CPU: every thread of a CTA is a
+// fibre, and warp and CTA collectives make fibres wait for one another. Index arithmetic, packing,
+// masks, tails and the participation of all lanes are checked; races and memory ordering are not.
+//
+// Vector accesses must be aligned as on a device; a violation, or a collective that not every lane
+// reaches, ends the test program with a message.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+#define __device__
+#define __shared__ static  // one CTA runs at a time
+
+namespace cinch::simt {
+
+struct Index {
+  uint32_t x, y;
+};
+
+struct Dim {
+  Index grid;
+  uint32_t nThreads;
+};
+
+// Runs `thread` for all threads of all CTAs, one CTA after the other.
+void run(Dim dim, const std::function<void()>& thread);
+
+// All threads of the warp, or of the CTA, wait for one another.
+void joinWarp();
+void joinCta();
+// Where the threads of a warp, or of a CTA, leave values for one another.
+uint64_t* warpSlots();
+uint64_t* ctaSlots();
+uint32_t nCtaThreads();
+
+[[noreturn]] void fail(const char* message);
+
+template <class Value>
+Value exchange(Value value, uint32_t sourceLane);
+
+}  // namespace cinch::simt
+
+extern cinch::simt::Index threadIdx, blockIdx, gridDim, blockDim;
+
+struct alignas(8) uint2 {
+  uint32_t x, y;
+};
+struct alignas(16) uint4 {
+  uint32_t x, y, z, w;
+};
+
+inline int32_t min(int32_t a, int32_t b) {
+  return a < b ? a : b;
+}
+inline int32_t max(int32_t a, int32_t b) {
+  return a > b ? a : b;
+}
+
+template <class Value>
+Value cinch::simt::exchange(Value value, uint32_t sourceLane) {
+  static_assert(sizeof value <= sizeof(uint64_t));
+  std::memcpy(&warpSlots()[threadIdx.x % 32], &value, sizeof value);
+  joinWarp();
+  std::memcpy(&value, &warpSlots()[sourceLane], sizeof value);
+  joinWarp();
+  return value;
+}
+
+template <class Value>
+Value __shfl_xor_sync(uint32_t, Value value, uint32_t distance) {
+  return cinch::simt::exchange(value, (threadIdx.x % 32) ^ distance);
+}
+
+template <class Value>
+Value __shfl_sync(uint32_t, Value value, uint32_t source, uint32_t width) {
+  return cinch::simt::exchange(value, threadIdx.x % 32 / width * width + source % width);
+}
+
+inline bool __any_sync(uint32_t, bool value) {
+  uint32_t any = value;
+  for (uint32_t distance = 16; distance > 0; distance /= 2)
+    any |= __shfl_xor_sync(~0u, any, distance);
+  return any != 0;
+}
+
+inline void __syncthreads() {
+  cinch::simt::joinCta();
+}
+
+inline bool __syncthreads_and(bool value) {
+  cinch::simt::ctaSlots()[threadIdx.x] = value;
+  cinch::simt::joinCta();
+  bool all = true;
+  for (uint32_t i = 0; i < cinch::simt::nCtaThreads(); ++i) all &= cinch::simt::ctaSlots()[i] != 0;
+  cinch::simt::joinCta();
+  return all;
+}
+
+inline void __threadfence() {}
+
+template <class Value>
+Value atomicAdd(Value* target, Value value) {
+  const Value old = *target;
+  *target += value;
+  return old;
+}
+inline void atomicOr_system(uint32_t* target, uint32_t value) {
+  *target |= value;
+}
+
+template <class Value>
+Value __ldcs(const Value* from) {
+  if (reinterpret_cast<uintptr_t>(from) % sizeof(Value) != 0) cinch::simt::fail("misaligned load");
+  return *from;
+}
+
+template <class Value>
+void __stcs(Value* to, Value value) {
+  if (reinterpret_cast<uintptr_t>(to) % sizeof(Value) != 0) cinch::simt::fail("misaligned store");
+  *to = value;
+}

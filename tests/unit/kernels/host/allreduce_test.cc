@@ -1,0 +1,312 @@
+// The three launches put together: what an allreduce of virtual ranks promises.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "tests/unit/kernels/support.h"
+
+namespace cinch::test {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<double> exactSum(const VirtualRanks& ranks, size_t nRanks, uint64_t count) {
+  std::vector<double> sum(count, 0.0);
+  for (size_t rank = 0; rank < nRanks; ++rank) {
+    const std::vector<float> values = ranks.inputOf(rank);
+    for (size_t i = 0; i < count; ++i) sum[i] += values[i];
+  }
+  return sum;
+}
+
+void setGaussianInputs(VirtualRanks& ranks, uint64_t count, uint32_t seed, float scale = 1.0f) {
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    ranks.setInput(rank, gaussian(count, seed * 100 + static_cast<uint32_t>(rank), scale));
+}
+
+// Error of one quantisation of Gaussian values, in blocks of 128.
+double expectedNmse(wire::Codec codec) {
+  switch (codec) {
+    case wire::Codec::q2:
+      return 0.25;
+    case wire::Codec::q4:
+      return 9.9e-3;
+    case wire::Codec::q8:
+      return 3.5e-5;
+  }
+  return 0;
+}
+
+TEST(Quality, OneQuantisationOfGaussianValues) {
+  constexpr uint64_t kCount = 1 << 20;
+  for (wire::Codec codec : kCodecs) {
+    // Two ranks, one silent: the other's values cross the wire twice in shard 0, once in shard 1,
+    // so look at the encoded bytes alone.
+    const AllReduce settings{.count = kCount, .nRanks = 1, .codec = codec};
+    VirtualRanks ranks(settings, host::fastestHostCodec());
+    setGaussianInputs(ranks, kCount, 1);
+    ranks.run();
+    const double tolerance = codec == wire::Codec::q8 ? 0.03 : 0.02;
+    const double expected = expectedNmse(codec);
+    EXPECT_NEAR(nmse(ranks.outputOf(0), exactSum(ranks, 1, kCount)), expected, expected * tolerance)
+        << nameOf(codec);
+  }
+}
+
+TEST(Quality, MeasuredErrorIsTheTrueError) {
+  constexpr uint64_t kCount = 100001;
+  const AllReduce settings{.count = kCount, .nRanks = 1, .measure = true};
+  for (const host::HostCodec& codec : host::hostCodecs()) {
+    VirtualRanks ranks(settings, codec);
+    setGaussianInputs(ranks, kCount, 2);
+    ranks.run();
+    const SlotState& state = ranks[0].state;
+    EXPECT_NEAR(state.error[1] / state.power[1],
+                nmse(ranks.outputOf(0), exactSum(ranks, 1, kCount)), 1e-9)
+        << codec.name;
+    EXPECT_EQ(state.power[0], 0) << "the only rank's own shard is not coded in stage 1";
+  }
+}
+
+struct Case {
+  uint32_t nRanks;
+  wire::Codec codec;
+  ElementType type;
+  bool average;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.nRanks << " ranks, " << nameOf(c.codec) << ", " << nameOf(c.type)
+       << (c.average ? ", average" : ", sum");
+}
+
+class AllReduceTest : public testing::TestWithParam<Case> {
+ protected:
+  AllReduce settings(uint64_t count) const {
+    const Case& c = GetParam();
+    return {.count = count,
+            .nRanks = c.nRanks,
+            .codec = c.codec,
+            .type = c.type,
+            .factor = c.average ? 1.0f / static_cast<float>(c.nRanks) : 1.0f};
+  }
+};
+
+std::vector<Case> allCases() {
+  std::vector<Case> cases;
+  for (uint32_t nRanks = 1; nRanks <= 9; ++nRanks)
+    for (wire::Codec codec : kCodecs)
+      for (ElementType type : kTypes) cases.push_back({nRanks, codec, type, nRanks % 2 == 0});
+  return cases;
+}
+
+TEST_P(AllReduceTest, RanksAgreeAndErrorIsTwiceOneQuantisation) {
+  constexpr uint64_t kCount = 200007;
+  VirtualRanks ranks(settings(kCount), host::fastestHostCodec());
+  setGaussianInputs(ranks, kCount, 3);
+  ranks.run();
+  for (size_t rank = 1; rank < ranks.size(); ++rank)
+    ASSERT_EQ(ranks[rank].output, ranks[0].output) << rank;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) ASSERT_EQ(ranks[rank].fault, 0u);
+
+  std::vector<double> exact = exactSum(ranks, ranks.size(), kCount);
+  if (GetParam().average)
+    for (double& value : exact) value /= static_cast<double>(ranks.size());
+  // Stage 1 does not code the owner's part: (P - 1) / P of one quantisation.
+  const double one = expectedNmse(GetParam().codec);
+  const double nRanks = static_cast<double>(ranks.size());
+  double expected = one * (1 + (nRanks - 1) / nRanks * (1 + one));
+  if (GetParam().type == ElementType::bf16) expected += 0x1p-18 / 3 * 2;
+  EXPECT_NEAR(nmse(ranks.outputOf(0), exact), expected, expected * 0.05);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AllReduceTest, testing::ValuesIn(allCases()));
+
+class FeedbackTest : public testing::TestWithParam<float> {};
+
+// Nothing is lost: what went in and has not come out is in the residuals.
+TEST_P(FeedbackTest, InputMinusOutputIsTheResidual) {
+  constexpr uint64_t kCount = 5003;
+  constexpr int kSteps = 50;
+  for (wire::Codec codec : kCodecs) {
+    const AllReduce settings{
+        .count = kCount, .nRanks = 3, .codec = codec, .feedback = true, .gain = GetParam()};
+    VirtualRanks ranks(settings, host::fastestHostCodec());
+    std::vector<double> balance(kCount, 0.0);
+    for (uint32_t step = 0; step < kSteps; ++step) {
+      setGaussianInputs(ranks, kCount, step);
+      ranks.run();
+      const std::vector<double> exact = exactSum(ranks, ranks.size(), kCount);
+      const std::vector<float> output = ranks.outputOf(0);
+      for (size_t i = 0; i < kCount; ++i) balance[i] += exact[i] - output[i];
+    }
+    double residualPower = 0;
+    for (uint32_t shard = 0; shard < ranks.size(); ++shard)
+      for (uint64_t i = 0; i < ranks.layout().shardElems(shard); ++i) {
+        const uint64_t at = ranks.layout().firstElem(shard) + i;
+        double residual = ranks[shard].ownerResidual[i];
+        for (size_t rank = 0; rank < ranks.size(); ++rank) residual += ranks[rank].residual[at];
+        ASSERT_EQ(ranks[shard].residual[at], 0.0f) << "the owner's part is exact";
+        ASSERT_NEAR(balance[at], residual, 2e-4) << nameOf(codec) << " " << at;
+        residualPower += residual * residual;
+      }
+    EXPECT_GT(residualPower, 0) << "there was something to carry over";
+  }
+}
+
+// A constant input, however small next to its block, comes out in full in the long run.
+TEST_P(FeedbackTest, PersistentErrorVanishes) {
+  constexpr uint64_t kCount = 1024;
+  constexpr int kSteps = 400;
+  const AllReduce settings{
+      .count = kCount, .nRanks = 2, .codec = wire::Codec::q2, .feedback = true, .gain = GetParam()};
+  VirtualRanks ranks(settings, host::fastestHostCodec());
+  setGaussianInputs(ranks, kCount, 8);
+  const std::vector<double> exact = exactSum(ranks, 2, kCount);
+  std::vector<double> mean(kCount, 0.0);
+  for (int step = 0; step < kSteps; ++step) {
+    ranks.run();
+    for (size_t i = 0; i < kCount; ++i) mean[i] += ranks.outputOf(0)[i] / kSteps;
+  }
+  EXPECT_LT(nmse({mean.begin(), mean.end()}, exact), 0.01);
+}
+
+INSTANTIATE_TEST_SUITE_P(Gains, FeedbackTest, testing::Values(0.1f, 1.0f));
+
+TEST(Specials, NanReachesAllRanksAndResidualsStartAgain) {
+  constexpr uint64_t kCount = 4000;
+  for (const host::HostCodec& codec : host::hostCodecs()) {
+    const AllReduce settings{.count = kCount, .nRanks = 3, .feedback = true};
+    VirtualRanks ranks(settings, codec);
+    setGaussianInputs(ranks, kCount, 1);
+    ranks.run();
+    std::vector<float> bad = gaussian(kCount, 77);
+    bad[1500] = kNan;
+    ranks.setInput(1, bad);
+    ranks.run();
+    for (size_t rank = 0; rank < 3; ++rank) {
+      const std::vector<float> output = ranks.outputOf(rank);
+      for (size_t i = 0; i < kCount; ++i)
+        ASSERT_EQ(std::isnan(output[i]), i / 128 == 1500 / 128) << codec.name << " " << i;
+      ASSERT_EQ(ranks[rank].state.poisonOrdinal, ranks[rank].state.ordinal);
+      for (float residual : ranks[rank].residual) ASSERT_TRUE(std::isfinite(residual));
+    }
+
+    // The next call is that of ranks without a past.
+    setGaussianInputs(ranks, kCount, 5);
+    ranks.run();
+    VirtualRanks fresh(settings, codec);
+    setGaussianInputs(fresh, kCount, 5);
+    fresh.run();
+    EXPECT_EQ(ranks[0].output, fresh[0].output) << codec.name;
+    EXPECT_EQ(ranks[2].residual, fresh[2].residual) << codec.name;
+    EXPECT_NE(ranks[0].state.poisonOrdinal, ranks[0].state.ordinal);
+  }
+}
+
+TEST(Specials, OverflowOfTheOutputTypePoisonsToo) {
+  const AllReduce settings{.count = 256, .nRanks = 2, .type = ElementType::fp16, .feedback = true};
+  for (const host::HostCodec& codec : host::hostCodecs()) {
+    VirtualRanks ranks(settings, codec);
+    for (size_t rank = 0; rank < 2; ++rank) ranks.setInput(rank, std::vector<float>(256, 40000.0f));
+    ranks.run();
+    EXPECT_TRUE(std::isinf(ranks.outputOf(0)[0]));
+    EXPECT_EQ(ranks[0].state.poisonOrdinal, 2u);
+  }
+}
+
+TEST(Specials, OrdinalsWrap) {
+  const AllReduce settings{.count = 1000, .nRanks = 2, .feedback = true};
+  for (const host::HostCodec& codec : host::hostCodecs()) {
+    VirtualRanks ranks(settings, codec);
+    for (size_t rank = 0; rank < 2; ++rank) ranks[rank].state.ordinal = 0xfffffffe;
+    for (uint32_t step = 0; step < 4; ++step) {
+      setGaussianInputs(ranks, 1000, step);
+      ranks.run();
+      ASSERT_EQ(ranks[0].state.ordinal, 0xffffffffu + step);
+      ASSERT_EQ(ranks[0].fault | ranks[1].fault, 0u);
+      ASSERT_EQ(ranks[0].output, ranks[1].output);
+    }
+  }
+}
+
+// A rank in another call than its peers must be noticed by all that hear of it.
+class DivergenceTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    codec_ = host::findHostCodec(GetParam());
+    if (!codec_) GTEST_SKIP() << "this CPU cannot run the " << GetParam() << " codec";
+  }
+  const host::HostCodec* codec_ = nullptr;
+};
+
+TEST_P(DivergenceTest, RefusedPeerMarksTheShardAndReportsWhy) {
+  constexpr uint64_t kCount = 3000;
+  VirtualRanks ranks({.count = kCount, .nRanks = 3, .feedback = true}, *codec_);
+  setGaussianInputs(ranks, kCount, 1);
+  ranks[2].state.ordinal = 9;  // one rank is elsewhere
+  ranks.run();
+  EXPECT_EQ(ranks[0].fault, static_cast<uint32_t>(kFaultOrdinal));
+  EXPECT_EQ(ranks[1].fault, static_cast<uint32_t>(kFaultOrdinal));
+  EXPECT_EQ(ranks[2].fault, static_cast<uint32_t>(kFaultOrdinal));
+  // Shards 0 and 1 heard rank 2, shard 2 heard the others: nothing is left of any sum.
+  for (size_t rank = 0; rank < 3; ++rank) {
+    for (float value : ranks.outputOf(rank)) ASSERT_TRUE(std::isnan(value));
+    for (float residual : ranks[rank].ownerResidual) ASSERT_EQ(residual, 0.0f);
+  }
+  EXPECT_EQ(ranks[0].state.poisonOrdinal, 2u);
+}
+
+TEST_P(DivergenceTest, EveryCorruptHeaderByteIsReported) {
+  constexpr uint64_t kCount = 3000;
+  const uint32_t faults[16] = {1, 1, 2, 4, 8, 8, 8, 8, 16, 16, 16, 16, 32, 32, 32, 32};
+  for (uint32_t byte = 0; byte < 16; ++byte) {
+    VirtualRanks ranks({.count = kCount, .nRanks = 2}, *codec_);
+    setGaussianInputs(ranks, kCount, 1);
+    ranks.encode();
+    ranks.exchange();
+    ranks[0].received[ranks.layout().strideBytes() + byte] ^= 0x40;
+    ranks.reduce();
+    EXPECT_EQ(ranks[0].fault, faults[byte]);
+    EXPECT_EQ(ranks[1].fault, 0u);
+    ranks.gatherAndDecode();
+    for (size_t rank = 0; rank < 2; ++rank) {
+      const std::vector<float> output = ranks.outputOf(rank);
+      for (size_t i = 0; i < kCount; ++i)
+        ASSERT_EQ(std::isnan(output[i]), i < ranks.layout().shardElems(0)) << i;
+    }
+  }
+}
+
+TEST_P(DivergenceTest, RefusedShardDecodesToNan) {
+  constexpr uint64_t kCount = 3000;
+  for (ElementType type : kTypes) {
+    VirtualRanks ranks({.count = kCount, .nRanks = 2, .type = type}, *codec_);
+    setGaussianInputs(ranks, kCount, 1);
+    ranks.encode();
+    ranks.exchange();
+    ranks.reduce();
+    ranks[1].reduced[4] ^= 1;
+    ranks.gatherAndDecode();
+    const uint64_t firstElem = ranks.layout().firstElem(1);
+    for (size_t rank = 0; rank < 2; ++rank) {
+      EXPECT_EQ(ranks[rank].fault, static_cast<uint32_t>(kFaultPlan));
+      EXPECT_EQ(ranks[rank].state.poisonOrdinal, 2u);
+      const std::vector<float> output = ranks.outputOf(rank);
+      for (size_t i = 0; i < kCount; ++i)
+        ASSERT_EQ(std::isnan(output[i]), i >= firstElem) << nameOf(type) << " " << i;
+    }
+    const auto nan = toElements(type, {kNan});
+    EXPECT_EQ(std::memcmp(&ranks[0].output[firstElem * nan.size()], nan.data(), nan.size()), 0)
+        << "the canonical NaN";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, DivergenceTest,
+                         testing::Values("baseline", "avx2", "avx512", "reference"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace cinch::test

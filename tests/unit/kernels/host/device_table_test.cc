@@ -1,0 +1,151 @@
+// The host backend as the interposer meets it: loaded, bound to the runtime of the process, used
+// through its table. Built twice, in a program that exports an emulated runtime and in one without.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/unit/kernels/support.h"
+#if CINCH_FAKE_RUNTIME
+#include "tests/unit/kernels/host/fake_runtime.h"
+#endif
+
+namespace cinch::test {
+namespace {
+
+const DeviceTable* loadTable() {
+  void* library = dlopen(CINCH_CODEC_HOST_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  EXPECT_NE(library, nullptr) << dlerror();
+  return library ? static_cast<const DeviceTable*>(dlsym(library, kDeviceTableSymbol)) : nullptr;
+}
+
+TEST(DeviceTable, IsOfThisVersionAndComplete) {
+  const DeviceTable* table = loadTable();
+  ASSERT_NE(table, nullptr);
+  EXPECT_EQ(table->version, kDeviceTableVersion);
+  EXPECT_EQ(table->size, sizeof(DeviceTable));
+  constexpr size_t kFirstFunction = offsetof(DeviceTable, initialise);
+  for (size_t at = kFirstFunction; at < sizeof(DeviceTable); at += sizeof(void*)) {
+    void* function;
+    std::memcpy(&function, reinterpret_cast<const char*>(table) + at, sizeof function);
+    EXPECT_NE(function, nullptr) << "entry at offset " << at;
+  }
+}
+
+#if CINCH_FAKE_RUNTIME
+
+class BoundTableTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    table_ = loadTable();
+    ASSERT_NE(table_, nullptr);
+    ASSERT_EQ(table_->initialise(), 0);
+    runtimeCalls().clear();
+  }
+  const DeviceTable* table_ = nullptr;
+};
+
+TEST_F(BoundTableTest, NamesTheCodec) {
+  EXPECT_EQ(std::string(table_->name), std::string("host ") + host::fastestHostCodec().name);
+  EXPECT_EQ(table_->initialise(), 0) << "again is harmless";
+}
+
+TEST_F(BoundTableTest, PassesErrorsOn) {
+  EXPECT_EQ(table_->setDevice(3), 0);
+  EXPECT_EQ(table_->setDevice(5), kFakeError);
+  EXPECT_STREQ(table_->errorName(kFakeError), "cudaErrorFake");
+  EXPECT_EQ(table_->eventQuery(nullptr), kNotReady);
+}
+
+TEST_F(BoundTableTest, OperationsReachTheRuntime) {
+  int value = 0;
+  char text[16];
+  EXPECT_EQ(table_->getDevice(&value), 0);
+  EXPECT_EQ(value, 3);
+  EXPECT_EQ(table_->pciBusId(text, sizeof text), 0);
+  EXPECT_STREQ(text, "0000:03:00.0");
+  EXPECT_EQ(table_->streamIsCapturing(nullptr, &value), 0);
+  EXPECT_EQ(value, 1);
+  value = 2;
+  EXPECT_EQ(table_->exchangeCaptureMode(&value), 0);
+  EXPECT_EQ(value, 1);
+  EXPECT_EQ(table_->streamSynchronize(nullptr), 0);
+  void* event;
+  EXPECT_EQ(table_->eventCreate(&event), 0);
+  EXPECT_EQ(table_->eventRecord(event, nullptr), 0);
+  EXPECT_EQ(table_->streamWaitEvent(nullptr, event), 0);
+  EXPECT_EQ(table_->eventSynchronize(event), 0);
+  EXPECT_EQ(table_->eventDestroy(event), 0);
+  const std::vector<std::string> expected = {"cudaGetDevice",
+                                             "cudaGetDevice",
+                                             "cudaDeviceGetPCIBusId",
+                                             "cudaStreamIsCapturing",
+                                             "cudaThreadExchangeStreamCaptureMode",
+                                             "cudaStreamSynchronize",
+                                             "cudaEventCreateWithFlags",
+                                             "cudaEventRecord",
+                                             "cudaStreamWaitEvent",
+                                             "cudaEventSynchronize",
+                                             "cudaEventDestroy"};
+  EXPECT_EQ(runtimeCalls(), expected);
+}
+
+TEST_F(BoundTableTest, MemoryIsUsable) {
+  void *device, *pinned;
+  ASSERT_EQ(table_->allocate(&device, 100), 0);
+  ASSERT_EQ(table_->allocateHost(&pinned, 100), 0);
+  std::memset(pinned, 7, 100);
+  EXPECT_EQ(table_->copyAsync(device, pinned, 100, nullptr), 0);
+  EXPECT_EQ(static_cast<char*>(device)[99], 7);
+  EXPECT_EQ(table_->clearAsync(device, 100, nullptr), 0);
+  EXPECT_EQ(static_cast<char*>(device)[99], 0);
+  EXPECT_EQ(table_->release(device), 0);
+  EXPECT_EQ(table_->releaseHost(pinned), 0);
+}
+
+// One rank's allreduce through the table equals the one of direct calls.
+TEST_F(BoundTableTest, LaunchesRunTheCodec) {
+  constexpr uint64_t kCount = 2500;
+  VirtualRanks expected({.count = kCount, .nRanks = 1}, host::fastestHostCodec());
+  expected.setInput(0, gaussian(kCount, 1));
+  expected.run();
+
+  VirtualRanks ranks({.count = kCount, .nRanks = 1}, host::fastestHostCodec());
+  ranks.setInput(0, gaussian(kCount, 1));
+  VirtualRank& rank = ranks[0];
+  const CallContext call{ranks.layout(), ElementType::fp32, 0x1234, 5, &rank.state, &rank.fault};
+  const EncodeLaunch encode{call, rank.input.data(), nullptr, 0, rank.encoded.data(), 0, false};
+  const ReduceLaunch reduce{call,
+                            0,
+                            rank.received.data(),
+                            rank.input.data(),
+                            nullptr,
+                            nullptr,
+                            0,
+                            1.0f,
+                            rank.reduced.data(),
+                            false};
+  const DecodeLaunch decode{call, rank.reduced.data(), rank.output.data()};
+  EXPECT_EQ(table_->encode(&encode, nullptr), 0);
+  EXPECT_EQ(table_->reduce(&reduce, nullptr), 0);
+  EXPECT_EQ(table_->decode(&decode, nullptr), 0);
+  EXPECT_EQ(runtimeCalls(), std::vector<std::string>(3, "cudaLaunchHostFunc"));
+  EXPECT_EQ(rank.output, expected[0].output);
+  EXPECT_EQ(rank.state.ordinal, 2u);
+}
+
+#else
+
+TEST(DeviceTable, WithoutAnEmulatedRuntimeItSaysSo) {
+  const DeviceTable* table = loadTable();
+  ASSERT_NE(table, nullptr);
+  const int error = table->initialise();
+  EXPECT_EQ(error, 302);
+  EXPECT_STREQ(table->errorName(error), "cudaErrorSharedObjectSymbolNotFound");
+  EXPECT_STREQ(table->name, "host");
+}
+
+#endif
+
+}  // namespace
+}  // namespace cinch::test

@@ -1,0 +1,100 @@
+#include "tests/unit/kernels/host/fake_runtime.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#define FAKE extern "C" [[gnu::visibility("default")]]
+
+namespace cinch::test {
+
+std::vector<std::string>& runtimeCalls() {
+  static std::vector<std::string> calls;
+  return calls;
+}
+
+namespace {
+int note(const char* name) {
+  runtimeCalls().push_back(name);
+  return 0;
+}
+}  // namespace
+}  // namespace cinch::test
+
+using cinch::test::note;
+
+FAKE int cinchEmulatorMarker;
+int cinchEmulatorMarker = 1;
+
+FAKE const char* cudaGetErrorName(int error) {
+  return error == cinch::test::kFakeError ? "cudaErrorFake" : "cudaSuccess";
+}
+FAKE int cudaGetDevice(int* device) {
+  *device = 3;
+  return note("cudaGetDevice");
+}
+FAKE int cudaSetDevice(int device) {
+  return device == 3 ? 0 : cinch::test::kFakeError;
+}
+FAKE int cudaDeviceGetPCIBusId(char* text, int size, int device) {
+  std::snprintf(text, static_cast<size_t>(size), "0000:%02x:00.0", device);
+  return note("cudaDeviceGetPCIBusId");
+}
+FAKE int cudaMalloc(void** memory, size_t nBytes) {
+  *memory = std::malloc(nBytes);
+  return note("cudaMalloc");
+}
+FAKE int cudaFree(void* memory) {
+  std::free(memory);
+  return note("cudaFree");
+}
+FAKE int cudaHostAlloc(void** memory, size_t nBytes, unsigned flags) {
+  *memory = std::malloc(nBytes);
+  return flags == 3 ? note("cudaHostAlloc") : cinch::test::kFakeError;
+}
+FAKE int cudaFreeHost(void* memory) {
+  std::free(memory);
+  return note("cudaFreeHost");
+}
+FAKE int cudaMemcpyAsync(void* to, const void* from, size_t nBytes, int kind, void*) {
+  std::memcpy(to, from, nBytes);
+  return kind == 4 ? note("cudaMemcpyAsync") : cinch::test::kFakeError;
+}
+FAKE int cudaMemsetAsync(void* memory, int value, size_t nBytes, void*) {
+  std::memset(memory, value, nBytes);
+  return note("cudaMemsetAsync");
+}
+FAKE int cudaStreamIsCapturing(void*, int* status) {
+  *status = 1;
+  return note("cudaStreamIsCapturing");
+}
+FAKE int cudaStreamSynchronize(void*) {
+  return note("cudaStreamSynchronize");
+}
+FAKE int cudaThreadExchangeStreamCaptureMode(int* mode) {
+  *mode = 1;
+  return note("cudaThreadExchangeStreamCaptureMode");
+}
+FAKE int cudaEventCreateWithFlags(void** event, unsigned flags) {
+  *event = event;
+  return flags == 2 ? note("cudaEventCreateWithFlags") : cinch::test::kFakeError;
+}
+FAKE int cudaEventDestroy(void*) {
+  return note("cudaEventDestroy");
+}
+FAKE int cudaEventQuery(void*) {
+  return 600;
+}
+FAKE int cudaEventSynchronize(void*) {
+  return note("cudaEventSynchronize");
+}
+FAKE int cudaEventRecord(void*, void*) {
+  return note("cudaEventRecord");
+}
+FAKE int cudaStreamWaitEvent(void*, void*, unsigned flags) {
+  return flags == 0 ? note("cudaStreamWaitEvent") : cinch::test::kFakeError;
+}
+FAKE int cudaLaunchHostFunc(void*, void (*function)(void*), void* argument) {
+  function(argument);
+  return note("cudaLaunchHostFunc");
+}

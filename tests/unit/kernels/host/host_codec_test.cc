@@ -1,0 +1,244 @@
+// Every compilation of the host codec gives the bytes of the reference, for any count, alignment
+// and content, and touches nothing else.
+#include "kernels/host/host_codec.h"
+
+#include <gtest/gtest.h>
+
+#include <cfenv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "tests/unit/kernels/support.h"
+
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
+namespace cinch::test {
+namespace {
+
+struct Shape {
+  uint64_t count;
+  uint32_t nShards;
+  wire::Codec codec;
+  ElementType type;
+  uint32_t seed;
+
+  wire::ShardLayout layout() const { return {count, nShards, codec}; }
+  uint32_t shard() const { return seed % nShards; }
+  // In elements and in bytes, from a 64-byte boundary.
+  size_t elementOffset() const { return seed % 7 * elementBytes(type); }
+  size_t floatOffset() const { return seed % 5 * sizeof(float); }
+  size_t byteOffset() const { return seed % 3 ? seed % 61 : 0; }
+  bool feedback() const { return seed % 4 != 0; }
+  bool poisoned() const { return seed % 11 == 3; }
+};
+
+// A shape for every seed; counts come from outside.
+Shape shapeOf(uint64_t count, uint32_t seed) {
+  return {count, 1 + seed % 9, kCodecs[seed % 3], kTypes[seed / 3 % 3], seed};
+}
+
+std::vector<uint8_t> bytesOf(const std::vector<float>& values) {
+  return toElements(ElementType::fp32, values);
+}
+
+// Everything that a launch may write, and the guards around it.
+struct Outcome {
+  std::vector<std::vector<uint8_t>> buffers;
+  SlotState state{};
+  uint32_t fault = 0;
+  bool isIntact = true;
+
+  void keep(const GuardedBytes& bytes) {
+    buffers.push_back(bytes.content());
+    isIntact &= bytes.isIntact();
+  }
+};
+
+void expectSame(const Outcome& found, const Outcome& expected, const char* what) {
+  ASSERT_TRUE(found.isIntact) << what << " wrote outside its buffers";
+  ASSERT_EQ(found.fault, expected.fault) << what;
+  ASSERT_EQ(std::memcmp(&found.state, &expected.state, sizeof found.state), 0) << what;
+  ASSERT_EQ(found.buffers.size(), expected.buffers.size());
+  for (size_t i = 0; i < found.buffers.size(); ++i) {
+    const auto differ = std::mismatch(found.buffers[i].begin(), found.buffers[i].end(),
+                                      expected.buffers[i].begin(), expected.buffers[i].end());
+    ASSERT_EQ(differ.first, found.buffers[i].end())
+        << what << ", buffer " << i << ", byte " << differ.first - found.buffers[i].begin();
+  }
+}
+
+void start(const Shape& shape, Outcome& outcome) {
+  outcome.state.ordinal = 41 + shape.seed;
+  if (shape.poisoned()) outcome.state.poisonOrdinal = outcome.state.ordinal;
+}
+
+CallContext callOf(const Shape& shape, Outcome& outcome) {
+  return {shape.layout(), shape.type, 0xabcd, 2, &outcome.state, &outcome.fault};
+}
+
+Outcome encode(const host::HostCodec& codec, const Shape& shape) {
+  Outcome outcome;
+  start(shape, outcome);
+  const GuardedBytes input(toElements(shape.type, awkward(shape.count, shape.seed)),
+                           shape.elementOffset());
+  GuardedBytes residual(bytesOf(gaussian(shape.count, shape.seed + 1, 0.3f)), shape.floatOffset());
+  GuardedBytes output(shape.layout().totalBytes(), shape.byteOffset());
+  std::memset(output.data(), 0xee, output.size());
+  const int32_t skipShard = shape.seed % 2 ? static_cast<int32_t>(shape.shard()) : -1;
+  codec.encodeShards({callOf(shape, outcome), input.data(),
+                      shape.feedback() ? residual.floats() : nullptr, 0.1f, output.data(),
+                      skipShard, shape.seed % 5 == 0});
+  outcome.keep(input);
+  outcome.keep(residual);
+  outcome.keep(output);
+  return outcome;
+}
+
+// The owned shard as nShards ranks would send it.
+std::vector<uint8_t> peersOf(const Shape& shape) {
+  const auto stride = shape.layout().strideBytes();
+  std::vector<uint8_t> peers(shape.layout().totalBytes());
+  for (uint32_t rank = 0; rank < shape.nShards; ++rank) {
+    Shape sender = shape;
+    sender.seed = shape.seed + 1000 * (rank + 1);
+    Outcome outcome;
+    outcome.state.ordinal = 41 + shape.seed;
+    const auto input = toElements(shape.type, awkward(shape.count, sender.seed));
+    std::vector<uint8_t> output(shape.layout().totalBytes());
+    host::findHostCodec("reference")
+        ->encodeShards(
+            {callOf(shape, outcome), input.data(), nullptr, 0, output.data(), -1, false});
+    std::memcpy(&peers[rank * stride], &output[shape.shard() * stride], stride);
+  }
+  return peers;
+}
+
+Outcome reduce(const host::HostCodec& codec, const Shape& shape,
+               const std::vector<uint8_t>& peerBytes) {
+  Outcome outcome;
+  start(shape, outcome);
+  const uint64_t count = shape.layout().shardElems(shape.shard());
+  const GuardedBytes peers(peerBytes, shape.byteOffset());
+  const GuardedBytes own(toElements(shape.type, awkward(count, shape.seed)), shape.elementOffset());
+  GuardedBytes ownResidual(bytesOf(gaussian(count, shape.seed + 1, 0.3f)), shape.floatOffset());
+  GuardedBytes residual(bytesOf(gaussian(count, shape.seed + 2, 0.3f)), shape.floatOffset());
+  GuardedBytes output(shape.layout().strideBytes(), shape.byteOffset());
+  std::memset(output.data(), 0xee, output.size());
+  codec.reduceShard({callOf(shape, outcome), shape.shard(), peers.data(), own.data(),
+                     shape.feedback() ? ownResidual.floats() : nullptr,
+                     shape.feedback() ? residual.floats() : nullptr, 0.1f,
+                     1.0f / static_cast<float>(shape.nShards), output.data(), shape.seed % 5 == 0});
+  for (const GuardedBytes* bytes : {&peers, &own}) outcome.keep(*bytes);
+  for (const GuardedBytes* bytes : {&ownResidual, &residual, &output}) outcome.keep(*bytes);
+  return outcome;
+}
+
+Outcome decode(const host::HostCodec& codec, const Shape& shape,
+               const std::vector<uint8_t>& encoded) {
+  Outcome outcome;
+  start(shape, outcome);
+  const GuardedBytes input(encoded, shape.byteOffset());
+  GuardedBytes output(shape.count * elementBytes(shape.type), shape.elementOffset());
+  codec.decodeShards({callOf(shape, outcome), input.data(), output.data()});
+  outcome.keep(input);
+  outcome.keep(output);
+  return outcome;
+}
+
+std::vector<uint8_t> allShards(const Shape& shape) {
+  Shape plain = shape;
+  plain.seed = shape.seed / 4 * 4;  // an even seed skips no shard
+  Outcome outcome;
+  outcome.state.ordinal = 41 + shape.seed;
+  const auto input = toElements(shape.type, awkward(shape.count, plain.seed));
+  std::vector<uint8_t> output(shape.layout().totalBytes());
+  host::findHostCodec("reference")
+      ->encodeShards({callOf(shape, outcome), input.data(), nullptr, 0, output.data(), -1, false});
+  return output;
+}
+
+class HostCodecTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    codec_ = host::findHostCodec(GetParam());
+    reference_ = host::findHostCodec("reference");
+    ASSERT_NE(reference_, nullptr);
+    if (!codec_) GTEST_SKIP() << "this CPU cannot run the " << GetParam() << " codec";
+  }
+
+  void expectLikeReference(const Shape& shape) {
+    SCOPED_TRACE(testing::Message()
+                 << shape.count << " x " << nameOf(shape.type) << ", " << nameOf(shape.codec)
+                 << ", shards " << shape.nShards << ", seed " << shape.seed);
+    expectSame(encode(*codec_, shape), encode(*reference_, shape), "encode");
+    const auto peers = peersOf(shape);
+    expectSame(reduce(*codec_, shape, peers), reduce(*reference_, shape, peers), "reduce");
+    const auto encoded = allShards(shape);
+    expectSame(decode(*codec_, shape, encoded), decode(*reference_, shape, encoded), "decode");
+  }
+
+  const host::HostCodec* codec_ = nullptr;
+  const host::HostCodec* reference_ = nullptr;
+};
+
+TEST_P(HostCodecTest, EveryCountEqualsTheReference) {
+  for (uint32_t count = 0; count <= 3000 && !HasFailure(); ++count)
+    expectLikeReference(shapeOf(count, count * 7 + count / 27));
+}
+
+TEST_P(HostCodecTest, LargeBucketsEqualTheReference) {
+  for (uint32_t seed = 0; seed < 27 && !HasFailure(); ++seed)
+    expectLikeReference(shapeOf(60000 + seed * 777, seed));
+}
+
+#if defined(__SSE__)
+// A program that flushes subnormal numbers, or rounds otherwise, gets the same bytes.
+TEST_P(HostCodecTest, IgnoresTheThreadsFloatModes) {
+  const Shape shape = shapeOf(5000, 15);
+  const Outcome expected = encode(*reference_, shape);
+  const unsigned saved = _mm_getcsr();
+  _mm_setcsr(saved | 0x8040 | 0x6000);  // flush, denormals are zero, round toward zero
+  const unsigned changed = _mm_getcsr();
+  codec_->encodeShards({});  // a launch without shards
+  const unsigned after = _mm_getcsr();
+  GuardedBytes scratch(4, 0);
+  _mm_setcsr(saved);
+  EXPECT_EQ(after, changed) << "the caller's modes were not put back";
+
+  const auto input = toElements(shape.type, awkward(shape.count, shape.seed));
+  auto residual = gaussian(shape.count, shape.seed + 1, 0.3f);
+  std::vector<uint8_t> output(shape.layout().totalBytes(), 0xee);
+  Outcome outcome;
+  start(shape, outcome);
+  const EncodeLaunch launch{callOf(shape, outcome),
+                            input.data(),
+                            residual.data(),
+                            0.1f,
+                            output.data(),
+                            static_cast<int32_t>(shape.shard()),
+                            false};
+  _mm_setcsr(saved | 0x8040 | 0x6000);
+  codec_->encodeShards(launch);
+  _mm_setcsr(saved);
+  EXPECT_EQ(bytesOf(residual), expected.buffers[1]);
+  EXPECT_EQ(output, expected.buffers[2]);
+}
+#endif
+
+INSTANTIATE_TEST_SUITE_P(Variants, HostCodecTest,
+                         testing::Values("baseline", "avx2", "avx512", "reference"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(HostCodecs, FastestComesFirstReferenceLast) {
+  ASSERT_GE(host::hostCodecs().size(), 2u);
+  EXPECT_STREQ(host::hostCodecs().back().name, "reference");
+  EXPECT_STREQ(host::fastestHostCodec().name, host::hostCodecs().front().name);
+  EXPECT_STRNE(host::fastestHostCodec().name, "reference");
+  EXPECT_EQ(host::findHostCodec("sse9"), nullptr);
+}
+
+}  // namespace
+}  // namespace cinch::test
