@@ -1,0 +1,102 @@
+#include "kernels/cuda/device_operations.h"
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/device_table.h"
+
+namespace cinch::cuda {
+namespace {
+
+static_assert(kNotReady == cudaErrorNotReady);
+static_assert(cudaStreamCaptureModeRelaxed == 2);  // as kernels/device_table.h says
+
+cudaStream_t asStream(void* stream) {
+  return static_cast<cudaStream_t>(stream);
+}
+cudaEvent_t asEvent(void* event) {
+  return static_cast<cudaEvent_t>(event);
+}
+
+}  // namespace
+
+int initialise() {
+  int nDevices = 0;
+  return cudaGetDeviceCount(&nDevices);
+}
+
+const char* errorName(int error) {
+  return cudaGetErrorName(static_cast<cudaError_t>(error));
+}
+int getDevice(int* device) {
+  return cudaGetDevice(device);
+}
+int setDevice(int device) {
+  return cudaSetDevice(device);
+}
+
+int pciBusId(char* text, int size) {
+  int device = 0;
+  const cudaError_t error = cudaGetDevice(&device);
+  return error != cudaSuccess ? error : cudaDeviceGetPCIBusId(text, size, device);
+}
+
+int allocate(void** memory_dev, size_t nBytes) {
+  return cudaMalloc(memory_dev, nBytes);
+}
+int release(void* memory_dev) {
+  return cudaFree(memory_dev);
+}
+
+int allocateHost(void** memory, size_t nBytes) {
+  return cudaHostAlloc(memory, nBytes, cudaHostAllocPortable | cudaHostAllocMapped);
+}
+int releaseHost(void* memory) {
+  return cudaFreeHost(memory);
+}
+
+int copyAsync(void* to, const void* from, size_t nBytes, void* stream) {
+  return cudaMemcpyAsync(to, from, nBytes, cudaMemcpyDefault, asStream(stream));
+}
+
+int clearAsync(void* memory_dev, size_t nBytes, void* stream) {
+  return cudaMemsetAsync(memory_dev, 0, nBytes, asStream(stream));
+}
+
+int streamIsCapturing(void* stream, int* capturing) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaError_t error = cudaStreamIsCapturing(asStream(stream), &status);
+  *capturing = status != cudaStreamCaptureStatusNone;
+  return error;
+}
+
+int streamSynchronize(void* stream) {
+  return cudaStreamSynchronize(asStream(stream));
+}
+
+int exchangeCaptureMode(int* mode) {
+  cudaStreamCaptureMode wanted = static_cast<cudaStreamCaptureMode>(*mode);
+  const cudaError_t error = cudaThreadExchangeStreamCaptureMode(&wanted);
+  *mode = wanted;
+  return error;
+}
+
+int eventCreate(void** event) {
+  return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event), cudaEventDisableTiming);
+}
+int eventDestroy(void* event) {
+  return cudaEventDestroy(asEvent(event));
+}
+int eventQuery(void* event) {
+  return cudaEventQuery(asEvent(event));
+}
+int eventSynchronize(void* event) {
+  return cudaEventSynchronize(asEvent(event));
+}
+int eventRecord(void* event, void* stream) {
+  return cudaEventRecord(asEvent(event), asStream(stream));
+}
+int streamWaitEvent(void* stream, void* event) {
+  return cudaStreamWaitEvent(asStream(stream), asEvent(event), 0);
+}
+
+}  // namespace cinch::cuda

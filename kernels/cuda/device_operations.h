@@ -1,0 +1,41 @@
+// The part of the device table that is not a codec: memory, streams, events and capture state, as
+// thin calls into this library's own static CUDA runtime. Contracts: kernels/device_table.h.
+//
+// That runtime shares the device's primary context with whichever runtime the program uses, so the
+// program's streams, events and pointers are valid here; its "last error" is private, so nothing
+// here can read or clear the program's.
+#pragma once
+
+#include <cstddef>
+
+namespace cinch::cuda {
+
+// Fails with the runtime's error where there is no driver, no device, or an older driver than this
+// library needs. Makes no context.
+int initialise();
+const char* errorName(int error);
+
+int getDevice(int* device);
+int setDevice(int device);
+int pciBusId(char* text, int size);
+
+int allocate(void** memory_dev, size_t nBytes);
+int release(void* memory_dev);
+int allocateHost(void** memory, size_t nBytes);
+int releaseHost(void* memory);
+int copyAsync(void* to, const void* from, size_t nBytes, void* stream);
+int clearAsync(void* memory_dev, size_t nBytes, void* stream);
+
+// An invalidated capture counts as capturing: nothing may be enqueued on such a stream either.
+int streamIsCapturing(void* stream, int* capturing);
+int streamSynchronize(void* stream);
+int exchangeCaptureMode(int* mode);
+
+int eventCreate(void** event);
+int eventDestroy(void* event);
+int eventQuery(void* event);
+int eventSynchronize(void* event);
+int eventRecord(void* event, void* stream);
+int streamWaitEvent(void* stream, void* event);
+
+}  // namespace cinch::cuda

@@ -1,0 +1,34 @@
+// The one symbol that libcinch-codec-cuda.so exports.
+#include "kernels/device_table.h"
+
+#include "kernels/cuda/device_operations.h"
+#include "kernels/cuda/dispatch/launch.h"
+
+extern "C" [[gnu::visibility("default")]] const cinch::DeviceTable cinchDeviceTable_v1 = {
+    .version = cinch::kDeviceTableVersion,
+    .size = sizeof(cinch::DeviceTable),
+    .name = "cuda " CINCH_CUDA_VERSION,
+    .initialise = cinch::cuda::initialise,
+    .errorName = cinch::cuda::errorName,
+    .getDevice = cinch::cuda::getDevice,
+    .setDevice = cinch::cuda::setDevice,
+    .pciBusId = cinch::cuda::pciBusId,
+    .allocate = cinch::cuda::allocate,
+    .release = cinch::cuda::release,
+    .allocateHost = cinch::cuda::allocateHost,
+    .releaseHost = cinch::cuda::releaseHost,
+    .copyAsync = cinch::cuda::copyAsync,
+    .clearAsync = cinch::cuda::clearAsync,
+    .streamIsCapturing = cinch::cuda::streamIsCapturing,
+    .streamSynchronize = cinch::cuda::streamSynchronize,
+    .exchangeCaptureMode = cinch::cuda::exchangeCaptureMode,
+    .eventCreate = cinch::cuda::eventCreate,
+    .eventDestroy = cinch::cuda::eventDestroy,
+    .eventQuery = cinch::cuda::eventQuery,
+    .eventSynchronize = cinch::cuda::eventSynchronize,
+    .eventRecord = cinch::cuda::eventRecord,
+    .streamWaitEvent = cinch::cuda::streamWaitEvent,
+    .encode = cinch::cuda::launchEncode,
+    .reduce = cinch::cuda::launchReduce,
+    .decode = cinch::cuda::launchDecode,
+};

@@ -1,0 +1,39 @@
+#include "kernels/cuda/dispatch/grid.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/tuning/codec_tuning.h"
+
+namespace cinch::cuda {
+namespace {
+
+// CTAs that the current device holds at a time.
+cudaError_t residentCtas(uint64_t* nCtas) {
+  int device = 0;
+  if (const cudaError_t error = cudaGetDevice(&device)) return error;
+  int nSms = 0, major = 0, minor = 0;
+  for (const auto& [attribute, value] : {std::pair{cudaDevAttrMultiProcessorCount, &nSms},
+                                         std::pair{cudaDevAttrComputeCapabilityMajor, &major},
+                                         std::pair{cudaDevAttrComputeCapabilityMinor, &minor}})
+    if (const cudaError_t error = cudaDeviceGetAttribute(value, attribute, device)) return error;
+  *nCtas = uint64_t{codecTuning(10 * major + minor).ctasPerSm} * nSms;
+  return cudaSuccess;
+}
+
+uint64_t ceilDivide(uint64_t a, uint64_t b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+cudaError_t gridFor(uint64_t nBlocks, uint32_t nRows, dim3* grid) {
+  if (nRows == 0 || nRows > kMaxGridRows) return cudaErrorInvalidValue;
+  uint64_t resident = 0;
+  if (const cudaError_t error = residentCtas(&resident)) return error;
+  const uint64_t wanted = ceilDivide(nBlocks, kBlocksPerCta);
+  const uint64_t fits = ceilDivide(resident, nRows);
+  *grid = dim3(static_cast<uint32_t>(std::clamp<uint64_t>(wanted, 1, fits)), nRows);
+  return cudaSuccess;
+}
+
+}  // namespace cinch::cuda

@@ -1,0 +1,15 @@
+// The grid of a codec launch on the current device.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace cinch::cuda {
+
+// Rows of CTAs, each row sharing `nBlocks` blocks: as many CTAs as the device holds at a time, and
+// no more than there is work for, but at least one per row. Only reads device attributes: no wait,
+// nothing that a capture would mind.
+cudaError_t gridFor(uint64_t nBlocks, uint32_t nRows, dim3* grid);
+
+}  // namespace cinch::cuda

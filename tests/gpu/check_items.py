@@ -1,0 +1,278 @@
+"""The checks that need an NVIDIA GPU: each a function from a Context to an Outcome."""
+
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import gpu_machine
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from ranks import run_ranks  # noqa: E402
+
+RANKS = 2
+# Normalised squared error of a two-rank sum of near-Gaussian data: what two quantisations leave, from a
+# third to three times it. Below the lower bound nothing was compressed.
+NMSE_LIMITS = {"q8": (1e-5, 1.5e-4), "q4": (3e-3, 4e-2)}
+# An exact sum, rounded once to the type.
+EXACT_LIMITS = {"fp32": 1e-13, "fp16": 1e-6, "bf16": 1e-4}
+LOSS_TOLERANCE = {"q8": 0.02, "q4": 0.05}
+
+
+class Outcome:
+    def __init__(self, state, note="", figures=None):
+        self.state = state  # pass, fail, skip
+        self.note = note
+        self.figures = figures or {}
+
+
+class Skip(Exception):
+    pass
+
+
+class Failure(Exception):
+    pass
+
+
+class Context:
+    """Where things are, and what has been built."""
+
+    def __init__(self, root, build, gpu, mps, cmake_arguments):
+        self.root = root
+        self.build = build
+        self.gpu = gpu
+        self.mps = mps
+        self.cmake_arguments = cmake_arguments
+        self.not_built = {}  # target: why
+
+    def program(self, target, folder="bin"):
+        if target in self.not_built:
+            raise Skip(f"{target} was not built: {self.not_built[target]}")
+        return os.path.join(self.build, folder, target)
+
+    def preload(self, **settings):
+        """The environment that puts Cinch under a program."""
+        if "cinch" in self.not_built:
+            raise Skip(f"libcinch.so was not built: {self.not_built['cinch']}")
+        library = os.path.join(self.build, "lib", "libcinch.so")
+        return {"LD_PRELOAD": library, "CINCH_STRICT": "1", **settings}
+
+
+def run(command, timeout, **environment):
+    """Runs a command to its end; returns its exit status and output."""
+    try:
+        done = subprocess.run(command, env=dict(os.environ, **environment), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                              timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"{os.path.basename(command[0])} did not end within {timeout} s") from None
+    return done.returncode, done.stdout
+
+
+def tail(output, lines=6):
+    return " | ".join(output.strip().splitlines()[-lines:])
+
+
+# --- build ------------------------------------------------------------------------------------------------
+
+TARGETS = ("cinch", "cinch_codec_cuda", "codec_gpu_test", "codec_gpu_bench", "two_ranks", "train_lm_gpu")
+
+
+def build(context):
+    nvcc = gpu_machine.find_tool("nvcc")
+    if not nvcc:
+        context.not_built = dict.fromkeys(TARGETS, "no nvcc")
+        raise Skip("no nvcc: set CUDA_HOME")
+    nccl = gpu_machine.nccl_home()
+    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+    status, output = run(
+        ["cmake", "-S", context.root, "-B", context.build, *generator, "-DCMAKE_BUILD_TYPE=Release", "-DCINCH_CUDA=on",
+         f"-DCINCH_NVCC={nvcc}", f"-DCINCH_CUDA_ARCHITECTURES={context.gpu.capability}-real",
+         *context.cmake_arguments], 120, **({"NCCL_HOME": nccl} if nccl else {}))
+    if status != 0:
+        context.not_built = dict.fromkeys(TARGETS, "cmake failed")
+        raise Failure(f"cmake: {tail(output)}")
+    for target in TARGETS:
+        status, output = run(["cmake", "--build", context.build, "--parallel", str(os.cpu_count()), "--target",
+                              target], 300)
+        if status != 0:
+            unknown = re.search(r"unknown target|No rule to make target", output)
+            context.not_built[target] = "what it needs is missing here" if unknown else "it does not compile"
+            if not unknown:
+                raise Failure(f"{target}: {tail(output)}")
+    missing = ", ".join(context.not_built)
+    return Outcome("pass", f"for sm_{context.gpu.capability}" + (f"; without {missing}" if missing else ""))
+
+
+# --- codec ------------------------------------------------------------------------------------------------
+
+def gtest_summary(output):
+    passed = re.search(r"\[  PASSED  \] (\d+) test", output)
+    skipped = re.search(r"\[  SKIPPED \] (\d+) test", output)
+    return int(passed.group(1)) if passed else 0, int(skipped.group(1)) if skipped else 0
+
+
+def codec_equals_scalar_core(context):
+    status, output = run([context.program("codec_gpu_test", "tests")], 200)
+    passed, skipped = gtest_summary(output)
+    if status != 0 or passed == 0:
+        raise Failure(tail(output))
+    return Outcome("pass", f"{passed} tests: golden vectors, random and hostile bytes, graph replay",
+                   {"tests": passed, "skipped": skipped})
+
+
+def codec_under_memcheck(context):
+    sanitizer = gpu_machine.find_tool("compute-sanitizer")
+    if not sanitizer:
+        raise Skip("no compute-sanitizer")
+    status, output = run([sanitizer, "--tool", "memcheck", "--error-exitcode", "9",
+                          context.program("codec_gpu_test", "tests")], 200, CINCH_GPU_TEST_SHORT="1")
+    if "Device not supported" in output:
+        raise Skip("compute-sanitizer does not support this device here")
+    if status != 0 or gtest_summary(output)[0] == 0:
+        raise Failure(tail(output))
+    return Outcome("pass", "no errors", {"tests": gtest_summary(output)[0]})
+
+
+def codec_bandwidth(context):
+    status, output = run([context.program("codec_gpu_bench")], 120)
+    if status != 0:
+        raise Failure(tail(output))
+    rows = {row["name"]: row for row in map(json.loads, output.splitlines())}
+    shown = ("encode fp32 q4 with residual", "encode bf16 q8", "decode fp32 q4", "decode bf16 q8")
+    return Outcome("pass", f"copy {rows['copy']['gbps']} GB/s; of that: "
+                   + ", ".join(f"{name} {rows[name]['fcb']:.2f}" for name in shown), rows)
+
+
+# --- several ranks on one GPU -----------------------------------------------------------------------------
+
+def run_on_one_gpu(context, command, environment, timeout=90):
+    """Runs the ranks, each a host of its own to NCCL; returns the JSON file that each wrote."""
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = [os.path.join(folder, f"{rank}.json") for rank in range(RANKS)]
+        outcomes = run_ranks(command, RANKS, env={**context.mps.environment, **environment},
+                             rank_args={rank: ["--out", path] for rank, path in enumerate(outputs)},
+                             deadline=timeout)
+        for rank, outcome in enumerate(outcomes):
+            if outcome.status != 0:
+                how = "hung" if outcome.status is None else f"ended with {outcome.status}"
+                raise Failure(f"rank {rank} {how}: {tail(outcome.output)}")
+        results = []
+        for path in outputs:
+            with open(path, encoding="utf-8") as file:
+                results.append(json.load(file))
+        return results
+
+
+def two_ranks(context, environment):
+    """Buckets by name, of rank 0; all ranks must hold the same bits."""
+    results = run_on_one_gpu(context, [context.program("two_ranks")], environment)
+    for result in results:
+        differing = [name for name, bucket in result["buckets"].items() if not bucket["identical"]]
+        if differing:
+            raise Failure(f"ranks differ in {', '.join(differing)}")
+    return results[0]["buckets"]
+
+
+def time_slicing(context):
+    return f"; without MPS ({context.mps.reason}): ranks take turns" if context.mps.reason else ""
+
+
+def two_ranks_plain(context):
+    buckets = two_ranks(context, {})
+    for name, bucket in buckets.items():
+        if not bucket["nmse"] <= EXACT_LIMITS[name.split("_")[0]]:
+            raise Failure(f"plain NCCL: error {bucket['nmse']} in {name}")
+    return Outcome("pass", f"{len(buckets)} buckets{time_slicing(context)}", buckets)
+
+
+def two_ranks_off(context):
+    plain, off = two_ranks(context, {}), two_ranks(context, context.preload(CINCH_MODE="off"))
+    differing = [name for name in plain if plain[name]["hash"] != off[name]["hash"]]
+    if differing:
+        raise Failure(f"CINCH_MODE=off changes {', '.join(differing)}")
+    return Outcome("pass", f"{len(plain)} buckets with the same bits as without Cinch")
+
+
+def two_ranks_compressed(codec):
+    def item(context):
+        buckets = two_ranks(context, context.preload(CINCH_MODE="on", CINCH_CODEC=codec))
+        low, high = NMSE_LIMITS[codec]
+        for name, bucket in buckets.items():
+            passes = name.endswith("_small")
+            if passes and not bucket["nmse"] <= EXACT_LIMITS["fp32"]:
+                raise Failure(f"{name} should have passed, error {bucket['nmse']}")
+            if not passes and not low <= bucket["nmse"] <= high:
+                raise Failure(f"error {bucket['nmse']} in {name}, expected {low} to {high}")
+        worst = max(bucket["nmse"] for bucket in buckets.values())
+        return Outcome("pass", f"NMSE at most {worst:.2e}, ranks bit-identical{time_slicing(context)}", buckets)
+    return item
+
+
+# --- training ---------------------------------------------------------------------------------------------
+
+def train_lm(context, environment):
+    """The final record of rank 0; all ranks must end with the same parameters."""
+    program = context.program("train_lm_gpu")
+    with tempfile.TemporaryDirectory() as folder:
+        logs = [os.path.join(folder, f"{rank}.log") for rank in range(RANKS)]
+        outcomes = run_ranks([program, "--steps", "30", "--seed", "1"], RANKS,
+                             env={**context.mps.environment, **environment},
+                             rank_args={rank: ["--log", log] for rank, log in enumerate(logs)}, deadline=100)
+        for rank, outcome in enumerate(outcomes):
+            if outcome.status != 0:
+                raise Failure(f"rank {rank}: {tail(outcome.output)}")
+        finals = []
+        for log in logs:
+            with open(log, encoding="utf-8") as file:
+                finals.append(json.loads(file.read().splitlines()[-1]))
+    if len({final["hash"] for final in finals}) != 1:
+        raise Failure("the ranks' parameters differ")
+    return finals[0]
+
+
+def training(context):
+    plain = train_lm(context, {})
+    q4 = train_lm(context, context.preload(CINCH_CODEC="q4"))
+    figures = {"first": plain["held_out_first"], "plain": plain["held_out"], "q4": q4["held_out"]}
+    if q4["hash"] == plain["hash"]:
+        raise Failure("q4 gave the same parameters as plain NCCL: nothing was compressed")
+    if abs(q4["held_out"] - plain["held_out"]) > LOSS_TOLERANCE["q4"] * plain["held_out"]:
+        raise Failure(f"held-out loss {q4['held_out']} against {plain['held_out']}")
+    return Outcome("pass", "held-out loss {first:.3f} -> plain {plain:.4f}, q4 {q4:.4f}".format(**figures),
+                   figures)
+
+
+def torch_ddp(context):
+    status, output = run([sys.executable, "-c", "import torch; assert torch.cuda.is_available()"], 60)
+    if status != 0:
+        raise Skip(f"{sys.executable} has no PyTorch that sees the GPU")
+    command = [sys.executable, os.path.join(context.root, "tests", "gpu", "ddp_look.py")]
+    plain = run_on_one_gpu(context, command, {})
+    q8 = run_on_one_gpu(context, command, context.preload(CINCH_CODEC="q8"))
+    if len({result["weights"] for result in q8}) != 1:
+        raise Failure("the ranks' weights differ")
+    if q8[0]["weights"] == plain[0]["weights"]:
+        raise Failure("q8 gave the same weights as plain NCCL: nothing was compressed")
+    ends = {name: statistics.mean(result[0]["losses"][-10:]) for name, result in (("plain", plain), ("q8", q8))}
+    if abs(ends["q8"] - ends["plain"]) > LOSS_TOLERANCE["q8"] * ends["plain"]:
+        raise Failure(f"loss {ends['q8']} against {ends['plain']}")
+    return Outcome("pass", "loss {plain:.4f} plain, {q8:.4f} q8".format(**ends), {**ends, "nccl": plain[0]["nccl"]})
+
+
+ITEMS = (
+    ("build", build),
+    ("codec equals the scalar core", codec_equals_scalar_core),
+    ("codec under memcheck", codec_under_memcheck),
+    ("codec bandwidth at 64 MiB", codec_bandwidth),
+    ("2 ranks, plain NCCL", two_ranks_plain),
+    ("2 ranks, CINCH_MODE=off", two_ranks_off),
+    ("2 ranks, q8", two_ranks_compressed("q8")),
+    ("2 ranks, q4", two_ranks_compressed("q4")),
+    ("train_lm, plain and q4", training),
+    ("PyTorch DDP, plain and q8", torch_ddp),
+)

@@ -1,0 +1,165 @@
+#include "tests/gpu/cuda_codec.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace cinch::test {
+namespace {
+
+constexpr size_t kGuardBytes = 256;
+constexpr uint8_t kGuard = 0x5a;
+
+const DeviceTable& table() {
+  std::string reason;
+  return *cudaTable(&reason);
+}
+
+void expectSuccess(int error, const char* what) {
+  EXPECT_EQ(error, 0) << what << ": " << table().errorName(error);
+}
+
+// Device memory with a copy of host memory, at the same offset from a 64-byte boundary.
+class DeviceCopy {
+ public:
+  DeviceCopy(const void* host, size_t nBytes)
+      : nBytes_(host ? nBytes : 0),
+        begin_(kGuardBytes + reinterpret_cast<uintptr_t>(host) % 64),
+        image_(begin_ + nBytes_ + kGuardBytes, kGuard) {
+    if (nBytes_) std::memcpy(&image_[begin_], host, nBytes_);
+    expectSuccess(table().allocate(&memory_dev_, image_.size()), "allocate");
+    copy(memory_dev_, image_.data());
+  }
+  ~DeviceCopy() { expectSuccess(table().release(memory_dev_), "release"); }
+  DeviceCopy(const DeviceCopy&) = delete;
+
+  uint8_t* get() const { return static_cast<uint8_t*>(memory_dev_) + begin_; }
+  float* floats() const { return reinterpret_cast<float*>(get()); }
+
+  // Copies the content back to the host memory that it came from, or to its like.
+  void fetch(void* host) {
+    copy(image_.data(), memory_dev_);
+    if (nBytes_) std::memcpy(host, &image_[begin_], nBytes_);
+    const auto isGuard = [](uint8_t byte) { return byte == kGuard; };
+    const auto begin = image_.begin() + static_cast<ptrdiff_t>(begin_);
+    EXPECT_TRUE(std::all_of(image_.begin(), begin, isGuard)) << "written in front of a buffer";
+    EXPECT_TRUE(std::all_of(begin + static_cast<ptrdiff_t>(nBytes_), image_.end(), isGuard))
+        << "written behind a buffer";
+  }
+
+ private:
+  void copy(void* to, const void* from) {
+    expectSuccess(table().copyAsync(to, from, image_.size(), nullptr), "copy");
+    expectSuccess(table().streamSynchronize(nullptr), "copy");
+  }
+
+  size_t nBytes_, begin_;
+  std::vector<uint8_t> image_;
+  void* memory_dev_ = nullptr;
+};
+
+// The state and the fault word of a call, on the device.
+class DeviceCall {
+ public:
+  explicit DeviceCall(const CallContext& host)
+      : host_(host), state_(host.state, sizeof(SlotState)), call_(host) {
+    void* fault = nullptr;
+    expectSuccess(table().allocateHost(&fault, sizeof(uint32_t)), "allocateHost");
+    call_.fault = static_cast<uint32_t*>(fault);
+    *call_.fault = *host.fault;
+    call_.state = reinterpret_cast<SlotState*>(state_.get());
+  }
+  ~DeviceCall() {
+    state_.fetch(host_.state);
+    *host_.fault = *call_.fault;
+    expectSuccess(table().releaseHost(call_.fault), "releaseHost");
+  }
+  DeviceCall(const DeviceCall&) = delete;
+
+  const CallContext& get() const { return call_; }
+
+ private:
+  CallContext host_;
+  DeviceCopy state_;
+  CallContext call_;
+};
+
+template <class Launch>
+void launchAndWait(int (*function)(const Launch*, void*), const Launch& launch) {
+  expectSuccess(function(&launch, nullptr), "launch");
+  expectSuccess(table().streamSynchronize(nullptr), "kernel");
+}
+
+void encodeShards(const EncodeLaunch& launch) {
+  const wire::ShardLayout& layout = launch.call.layout;
+  const DeviceCall call(launch.call);
+  const DeviceCopy input(launch.input, layout.count * elementBytes(launch.call.type));
+  DeviceCopy residual(launch.residual, layout.count * sizeof(float));
+  DeviceCopy output(launch.output, layout.totalBytes());
+
+  EncodeLaunch onDevice = launch;
+  onDevice.call = call.get();
+  onDevice.input = input.get();
+  onDevice.residual = launch.residual ? residual.floats() : nullptr;
+  onDevice.output = output.get();
+  launchAndWait(table().encode, onDevice);
+  residual.fetch(launch.residual);
+  output.fetch(launch.output);
+}
+
+void reduceShard(const ReduceLaunch& launch) {
+  const wire::ShardLayout& layout = launch.call.layout;
+  const uint64_t count = layout.shardElems(launch.shard);
+  const DeviceCall call(launch.call);
+  const DeviceCopy peers(launch.peers, layout.totalBytes());
+  const DeviceCopy own(launch.ownInput, count * elementBytes(launch.call.type));
+  DeviceCopy ownResidual(launch.ownResidual, count * sizeof(float));
+  DeviceCopy residual(launch.residual, count * sizeof(float));
+  DeviceCopy output(launch.output, layout.strideBytes());
+
+  ReduceLaunch onDevice = launch;
+  onDevice.call = call.get();
+  onDevice.peers = peers.get();
+  onDevice.ownInput = own.get();
+  onDevice.ownResidual = launch.ownResidual ? ownResidual.floats() : nullptr;
+  onDevice.residual = launch.residual ? residual.floats() : nullptr;
+  onDevice.output = output.get();
+  launchAndWait(table().reduce, onDevice);
+  ownResidual.fetch(launch.ownResidual);
+  residual.fetch(launch.residual);
+  output.fetch(launch.output);
+}
+
+void decodeShards(const DecodeLaunch& launch) {
+  const wire::ShardLayout& layout = launch.call.layout;
+  const DeviceCall call(launch.call);
+  const DeviceCopy input(launch.input, layout.totalBytes());
+  DeviceCopy output(launch.output, layout.count * elementBytes(launch.call.type));
+
+  DecodeLaunch onDevice = launch;
+  onDevice.call = call.get();
+  onDevice.input = input.get();
+  onDevice.output = output.get();
+  launchAndWait(table().decode, onDevice);
+  output.fetch(launch.output);
+}
+
+}  // namespace
+
+const DeviceTable* cudaTable(std::string* reason) {
+  static void* const library = dlopen(CINCH_CODEC_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  if (!library) throw std::runtime_error(dlerror());
+  static const auto* const loaded =
+      static_cast<const DeviceTable*>(dlsym(library, kDeviceTableSymbol));
+  if (!loaded) throw std::runtime_error(dlerror());
+  static const int error = loaded->initialise();
+  if (error) *reason = std::string("no CUDA device: ") + loaded->errorName(error);
+  return error ? nullptr : loaded;
+}
+
+const host::HostCodec kCudaCodec = {"cuda", encodeShards, reduceShard, decodeShards};
+
+}  // namespace cinch::test
