@@ -1,0 +1,204 @@
+// The one device that there is.
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "emulator/cudart/api.h"
+#include "emulator/cudart/event.h"
+#include "emulator/cudart/memory.h"
+#include "emulator/cudart/stream.h"
+
+namespace cinch::cudart {
+namespace {
+
+constexpr int kDevices = 1;
+
+bool exists(int device) {
+  return device >= 0 && device < kDevices;
+}
+
+// Limits are those of the compute capability that it claims, so that programs which refuse old
+// devices go on.
+void describeExecution(cudaDeviceProp& device) {
+  device.major = 9;
+  device.minor = 0;
+  device.warpSize = 32;
+  device.regsPerBlock = device.regsPerMultiprocessor = 65536;
+  device.sharedMemPerBlock = 48 << 10;
+  device.sharedMemPerBlockOptin = 227 << 10;
+  device.sharedMemPerMultiprocessor = 228 << 10;
+  device.maxThreadsPerBlock = 1024;
+  device.maxThreadsPerMultiProcessor = 2048;
+  device.maxThreadsDim[0] = device.maxThreadsDim[1] = 1024;
+  device.maxThreadsDim[2] = 64;
+  device.maxGridSize[0] = 0x7fffffff;
+  device.maxGridSize[1] = device.maxGridSize[2] = 65535;
+  device.multiProcessorCount = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  device.concurrentKernels = 1;
+  device.asyncEngineCount = 1;
+  device.streamPrioritiesSupported = 1;
+}
+
+void describeMemory(cudaDeviceProp& device) {
+  device.totalGlobalMem = Memory::instance().total();
+  device.canMapHostMemory = 1;
+  device.unifiedAddressing = 1;
+  device.memoryPoolsSupported = 1;
+  device.integrated = 1;
+  device.pageableMemoryAccess = 1;
+}
+
+cudaDeviceProp describe() {
+  cudaDeviceProp device = {};
+  std::snprintf(device.name, sizeof device.name, "Cinch emulator (CPU)");
+  std::snprintf(device.uuid.bytes, sizeof device.uuid.bytes, "cinch-emulator");
+  describeExecution(device);
+  describeMemory(device);
+  return device;
+}
+
+int attributeOf(const cudaDeviceProp& device, cudaDeviceAttr attribute) {
+  switch (attribute) {
+    case cudaDevAttrMaxThreadsPerBlock:
+      return device.maxThreadsPerBlock;
+    case cudaDevAttrMaxBlockDimX:
+      return device.maxThreadsDim[0];
+    case cudaDevAttrMaxBlockDimY:
+      return device.maxThreadsDim[1];
+    case cudaDevAttrMaxBlockDimZ:
+      return device.maxThreadsDim[2];
+    case cudaDevAttrMaxGridDimX:
+      return device.maxGridSize[0];
+    case cudaDevAttrMaxGridDimY:
+      return device.maxGridSize[1];
+    case cudaDevAttrMaxGridDimZ:
+      return device.maxGridSize[2];
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      return static_cast<int>(device.sharedMemPerBlock);
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      return static_cast<int>(device.sharedMemPerBlockOptin);
+    case cudaDevAttrWarpSize:
+      return device.warpSize;
+    case cudaDevAttrMaxRegistersPerBlock:
+      return device.regsPerBlock;
+    case cudaDevAttrMultiProcessorCount:
+      return device.multiProcessorCount;
+    case cudaDevAttrIntegrated:
+      return device.integrated;
+    case cudaDevAttrCanMapHostMemory:
+      return device.canMapHostMemory;
+    case cudaDevAttrConcurrentKernels:
+      return device.concurrentKernels;
+    case cudaDevAttrPciBusId:
+      return device.pciBusID;
+    case cudaDevAttrPciDeviceId:
+      return device.pciDeviceID;
+    case cudaDevAttrPciDomainId:
+      return device.pciDomainID;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      return device.maxThreadsPerMultiProcessor;
+    case cudaDevAttrAsyncEngineCount:
+      return device.asyncEngineCount;
+    case cudaDevAttrUnifiedAddressing:
+      return device.unifiedAddressing;
+    case cudaDevAttrComputeCapabilityMajor:
+      return device.major;
+    case cudaDevAttrComputeCapabilityMinor:
+      return device.minor;
+    case cudaDevAttrStreamPrioritiesSupported:
+      return device.streamPrioritiesSupported;
+    case cudaDevAttrPageableMemoryAccess:
+      return device.pageableMemoryAccess;
+    case cudaDevAttrMemoryPoolsSupported:
+      return device.memoryPoolsSupported;
+    default:
+      return 0;
+  }
+}
+
+// `text` is null-terminated and cut to `size`, as CUDA does.
+void writeBusId(const cudaDeviceProp& device, char* text, int size) {
+  std::snprintf(text, static_cast<size_t>(size), "%04x:%02x:%02x.0", device.pciDomainID,
+                device.pciBusID, device.pciDeviceID);
+}
+
+}  // namespace
+}  // namespace cinch::cudart
+
+using namespace cinch::cudart;
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  return api([&] {
+    if (count == nullptr) return cudaErrorInvalidValue;
+    *count = kDevices;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  return api([&] {
+    if (device == nullptr) return cudaErrorInvalidValue;
+    *device = 0;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaSetDevice(int device) {
+  return api([&] { return exists(device) ? cudaSuccess : cudaErrorInvalidDevice; });
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  return api([&] {
+    if (properties == nullptr) return cudaErrorInvalidValue;
+    if (!exists(device)) return cudaErrorInvalidDevice;
+    *properties = describe();
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  return api([&] {
+    if (value == nullptr || attribute < cudaDevAttrMaxThreadsPerBlock ||
+        attribute >= cudaDevAttrMax)
+      return cudaErrorInvalidValue;
+    if (!exists(device)) return cudaErrorInvalidDevice;
+    *value = attributeOf(describe(), attribute);
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
+  return api([&] {
+    if (text == nullptr || size < 1) return cudaErrorInvalidValue;
+    if (!exists(device)) return cudaErrorInvalidDevice;
+    writeBusId(describe(), text, size);
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  return api([&] {
+    if (least != nullptr) *least = 0;
+    if (greatest != nullptr) *greatest = -5;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  return api([] {
+    synchronizeDevice();
+    return cudaSuccess;
+  });
+}
+
+// Ends all streams, events and allocations of the process.
+cudaError_t cudaDeviceReset() {
+  return api([] {
+    synchronizeDevice();
+    destroyAllStreams();
+    events().clear();
+    Memory::instance().releaseAll();
+    return cudaSuccess;
+  });
+}

@@ -1,0 +1,41 @@
+// Events: a point in a stream that others can wait for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "emulator/cudart/handle_table.h"
+#include "emulator/cudart/stream.h"
+
+namespace cinch::cudart {
+
+// What one call of cudaEventRecord captured. `timeNs` may be read once `ticket` is reached.
+struct Recording {
+  Ticket ticket;
+  int64_t timeNs = 0;  // monotonic clock; only for events with timing
+};
+
+// Thread-safe. Waits refer to the recording that was current when they were asked for, so that
+// recording again or destroying the event does not move them.
+class Event {
+ public:
+  explicit Event(bool timing) : timing_(timing) {}
+
+  bool hasTiming() const { return timing_; }
+  void record(Stream& stream);
+  // Null where the event was never recorded, which counts as done.
+  std::shared_ptr<const Recording> latest() const;
+
+ private:
+  std::shared_ptr<const Recording> recordingOn(Stream& stream) const;
+
+  const bool timing_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Recording> latest_;
+};
+
+// The live events.
+HandleTable<cudaEvent_t, Event>& events();
+
+}  // namespace cinch::cudart

@@ -1,0 +1,93 @@
+// cudaEvent*.
+
+#include "emulator/cudart/api.h"
+#include "emulator/cudart/event.h"
+#include "emulator/cudart/stream.h"
+
+namespace cinch::cudart {
+namespace {
+
+constexpr unsigned int kEventFlags =
+    cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
+
+// Runs `body(event)` on a live event.
+template <class Body>
+cudaError_t onEvent(cudaEvent_t handle, Body&& body) {
+  return api([&] {
+    const auto event = events().find(handle);
+    return event == nullptr ? cudaErrorInvalidResourceHandle : body(*event);
+  });
+}
+
+cudaError_t create(cudaEvent_t* event, unsigned int flags) {
+  const bool timing = !(flags & cudaEventDisableTiming);
+  if (event == nullptr || (flags & ~kEventFlags)) return cudaErrorInvalidValue;
+  if ((flags & cudaEventInterprocess) && timing) return cudaErrorInvalidValue;
+  *event = events().add(std::make_shared<Event>(timing));
+  return cudaSuccess;
+}
+
+cudaError_t record(Event& event, cudaStream_t handle, unsigned int flags) {
+  const auto stream = findStream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (flags != cudaEventRecordDefault) return cudaErrorInvalidValue;
+  event.record(*stream);
+  return cudaSuccess;
+}
+
+cudaError_t elapsed(const Event& start, cudaEvent_t endHandle, float* milliseconds) {
+  const auto end = events().find(endHandle);
+  if (end == nullptr) return cudaErrorInvalidResourceHandle;
+  if (milliseconds == nullptr) return cudaErrorInvalidValue;
+  const auto from = start.latest();
+  const auto to = end->latest();
+  if (!start.hasTiming() || !end->hasTiming() || !from || !to)
+    return cudaErrorInvalidResourceHandle;
+  if (!from->ticket.done() || !to->ticket.done()) return cudaErrorNotReady;
+  *milliseconds = static_cast<float>(static_cast<double>(to->timeNs - from->timeNs) * 1e-6);
+  return cudaSuccess;
+}
+
+}  // namespace
+
+}  // namespace cinch::cudart
+
+using namespace cinch::cudart;
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return api([&] { return create(event, cudaEventDefault); });
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
+  return api([&] { return create(event, flags); });
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  return api([&] { return events().remove(event) ? cudaSuccess : cudaErrorInvalidResourceHandle; });
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
+  return onEvent(event, [&](Event& found) { return record(found, stream, flags); });
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return onEvent(event, [](Event& found) {
+    if (const auto recording = found.latest()) recording->ticket.wait();
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return onEvent(event, [](Event& found) {
+    const auto recording = found.latest();
+    return !recording || recording->ticket.done() ? cudaSuccess : cudaErrorNotReady;
+  });
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  return onEvent(start, [&](Event& found) { return elapsed(found, end, milliseconds); });
+}

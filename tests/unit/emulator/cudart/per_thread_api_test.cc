@@ -1,0 +1,54 @@
+// The entry points of programs that were compiled for per-thread default streams.
+
+#include <latch>
+#include <thread>
+
+#include "tests/unit/emulator/cudart/support.h"
+
+extern "C" {
+cudaError_t cudaMemcpy_ptds(void*, const void*, size_t, cudaMemcpyKind);
+cudaError_t cudaMemset_ptds(void*, int, size_t);
+cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t);
+cudaError_t cudaStreamQuery_ptsz(cudaStream_t);
+cudaError_t cudaLaunchHostFunc_ptsz(cudaStream_t, cudaHostFn_t, void*);
+}
+
+namespace cinch::cudart {
+namespace {
+
+TEST(PerThreadApi, streamZeroIsTheThreadsOwn) {
+  std::latch both(2);
+  const auto meet = [](void* latch) { static_cast<std::latch*>(latch)->arrive_and_wait(); };
+  ASSERT_CUDA_OK(cudaLaunchHostFunc_ptsz(nullptr, meet, &both));
+  std::thread([&] {
+    EXPECT_CUDA_OK(cudaLaunchHostFunc_ptsz(nullptr, meet, &both));
+    EXPECT_CUDA_OK(cudaStreamSynchronize_ptsz(nullptr));
+  }).join();
+  ASSERT_CUDA_OK(cudaStreamSynchronize_ptsz(nullptr));
+  EXPECT_TRUE(both.try_wait());
+}
+
+TEST(PerThreadApi, otherStreamsStayWhatTheyAre) {
+  Gate gate;
+  TestStream stream;
+  gate.block(stream);
+  EXPECT_CUDA(cudaErrorNotReady, cudaStreamQuery_ptsz(stream));
+  EXPECT_CUDA_OK(cudaStreamQuery_ptsz(nullptr));
+  gate.open();
+  cudaGetLastError();
+}
+
+TEST(PerThreadApi, copiesAndFills) {
+  unsigned char* device = nullptr;
+  unsigned int back = 0;
+  ASSERT_CUDA_OK(cudaMalloc(&device, sizeof back));
+  EXPECT_CUDA_OK(cudaMemset_ptds(device, 0x5a, sizeof back));
+  EXPECT_CUDA_OK(cudaMemcpy_ptds(&back, device, sizeof back, cudaMemcpyDeviceToHost));
+  EXPECT_EQ(back, 0x5a5a5a5au);
+  EXPECT_CUDA(cudaErrorInvalidValue, cudaMemcpy_ptds(&back, nullptr, 1, cudaMemcpyDefault));
+  ASSERT_CUDA_OK(cudaFree(device));
+  cudaGetLastError();
+}
+
+}  // namespace
+}  // namespace cinch::cudart
