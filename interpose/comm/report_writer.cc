@@ -1,5 +1,6 @@
 #include "interpose/comm/report_writer.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -28,11 +29,20 @@ void rewriteForEver() {
   }
 }
 
+// The program's signals are for the program's own threads.
+void startWriter() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread(rewriteForEver).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 void armOnce() {
   for (const std::string& warning : processParams().warnings)
     CINCH_WARN("INIT", "%s", warning.c_str());
   armedPid.store(getpid());
-  if (!processParams().params.stats.empty()) std::thread(rewriteForEver).detach();
+  if (!processParams().params.stats.empty()) startWriter();
 }
 
 CommStats& othersStats() {

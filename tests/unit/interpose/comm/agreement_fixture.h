@@ -62,6 +62,7 @@ class AgreementFixture : public ::testing::Test {
   void SetUp() override {
     limits_.helloTime = std::chrono::milliseconds(300);
     limits_.reportTime = std::chrono::milliseconds(200);
+    descriptorsBefore_ = openDescriptors();
     startServer();
   }
 
@@ -120,6 +121,7 @@ class AgreementFixture : public ::testing::Test {
     return verdicts[0];
   }
 
+  size_t descriptorsBefore_ = 0;
   ServerLimits limits_;
   std::unique_ptr<AgreementServer> server_;
 };

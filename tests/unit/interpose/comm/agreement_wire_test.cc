@@ -182,7 +182,7 @@ TEST(AgreementWire, DamagedFramesNeverDoHarm) {
   std::mt19937 random(12);
   size_t accepted = 0;
   size_t refused = 0;
-  for (int round = 0; round < 200000; ++round) {
+  for (int round = 0; round < 60000; ++round) {
     Bytes frame = encodeMessage(sample(random() % kTypes));
     for (unsigned flips = 1 + random() % 4; flips > 0; --flips) {
       size_t at = random() % 4 == 0 ? random() % 12 : random() % frame.size();
@@ -193,13 +193,13 @@ TEST(AgreementWire, DamagedFramesNeverDoHarm) {
     auto message = reader.next();
     (message.ok() ? accepted : refused)++;
   }
-  EXPECT_GT(accepted, 1000u);
+  EXPECT_GT(accepted, 500u);
   EXPECT_GT(refused, 1000u);
 }
 
 TEST(AgreementWire, RandomPayloadsNeverDoHarm) {
   std::mt19937 random(13);
-  for (int round = 0; round < 100000; ++round) {
+  for (int round = 0; round < 40000; ++round) {
     Bytes frame = encodeMessage(Acknowledged{});
     frame[4] = static_cast<uint8_t>(1 + random() % kTypes);
     size_t n = random() % 200;
