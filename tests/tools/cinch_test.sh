@@ -1,0 +1,210 @@
+#!/usr/bin/env bash
+# Runs `cinch` as a user does and compares status, output and the environment that it passes on.
+#
+#   cinch_test.sh CINCH PRELOADABLE_LIBRARY CONFIG_PAGE
+set -u
+set -o pipefail
+cinch_source=$1 dummy=$2 config_page=$3
+
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+mkdir "$root/bin" "$root/lib"
+cp "$cinch_source" "$root/bin/cinch"
+cp "$dummy" "$root/lib/libcinch.so"
+cp "$dummy" "$root/other.so"
+cinch=$root/bin/cinch
+library=$root/lib/libcinch.so
+
+checks=0 failures=0
+
+# expect WHAT ACTUAL EXPECTED
+expect() {
+  checks=$((checks + 1))
+  [[ "$2" == "$3" ]] && return
+  failures=$((failures + 1))
+  printf 'FAILED: %s\n  expected: %s\n  actual:   %s\n' "$1" "$3" "$2"
+}
+
+# expect_part WHAT ACTUAL PART
+expect_part() {
+  checks=$((checks + 1))
+  [[ "$2" == *"$3"* ]] && return
+  failures=$((failures + 1))
+  printf 'FAILED: %s\n  to contain: %s\n  actual:     %s\n' "$1" "$3" "$2"
+}
+
+# Runs the command in an environment without what this test is about; fills status, out and err.
+run() {
+  out=$(env -u LD_PRELOAD -u NCCL_NET -u NCCL_NET_PLUGIN -u NCCL_TUNER_PLUGIN "$@" \
+    2> "$root/err")
+  status=$?
+  err=$(cat "$root/err")
+}
+
+preloads='echo "$LD_PRELOAD"'
+
+run_passes_everything_on() {
+  run "$cinch" run -- sh -c 'printf "<%s>" "$@"; exit 7' name 'a b' '' -- --net '*' --help
+  expect 'exit status of the command' "$status" 7
+  expect 'arguments of the command' "$out" '<a b><><--><--net><*><--help>'
+  expect 'nothing else is said' "$err" ''
+  run "$cinch" run sh -c 'printf "<%s>" "$@"; exit 3' name --tuner --
+  expect 'status without separator' "$status" 3
+  expect 'arguments without separator' "$out" '<--tuner><-->'
+  run A='x y' "$cinch" run -- sh -c 'echo "$A"'
+  expect 'environment of the command' "$out" 'x y'
+  run "$cinch" run -- sh -c 'kill -TERM $$'
+  expect 'a signal that ends the command' "$status" 143
+  out=$(echo input | "$cinch" run -- cat)
+  expect 'standard input' "$out" input
+}
+
+run_sets_the_preload() {
+  run "$cinch" run -- sh -c "$preloads"
+  expect 'preload' "$out" "$library"
+  run LD_PRELOAD="$root/other.so" "$cinch" run -- sh -c "$preloads"
+  expect 'preload in front of the one that was there' "$out" "$library:$root/other.so"
+  run LD_PRELOAD= "$cinch" run -- sh -c "$preloads"
+  expect 'empty preload' "$out" "$library"
+  run LD_PRELOAD="$root/other.so:$library" "$cinch" run -- sh -c "$preloads"
+  expect 'preload is not doubled' "$out" "$root/other.so:$library"
+  run LD_PRELOAD="$root/other.so $library" "$cinch" run -- sh -c "$preloads"
+  expect 'preload is not doubled between spaces' "$out" "$root/other.so $library"
+  run LD_PRELOAD="$root/gone/libcinch.so" "$cinch" run -- sh -c "$preloads"
+  expect_part 'a preload that is gone does not count' "$out" "$library:$root/gone/libcinch.so"
+  run "$cinch" run -- "$cinch" run -- sh -c "$preloads"
+  expect 'run within run' "$out" "$library"
+  ln -s "$cinch" "$root/link"
+  run "$root/link" run -- sh -c "$preloads"
+  expect 'called through a link' "$out" "$library"
+}
+
+run_says_why_it_cannot() {
+  run "$cinch" run
+  expect 'no command' "$status" 2
+  expect_part 'no command, usage' "$err" 'cinch run [--net] [--tuner] -- COMMAND'
+  run "$cinch" run --
+  expect 'separator but no command' "$status" 2
+  run "$cinch" run -- "$root/none"
+  expect 'command that is not there' "$status" 127
+  expect_part 'command that is not there, message' "$err" "$root/none: command not found"
+  run "$cinch" run -- "$root/err"
+  expect 'command that is no program' "$status" 126
+  run "$cinch" run --nett -- true
+  expect 'unknown option' "$status" 2
+  expect_part 'unknown option, message' "$err" '--nett'
+  mkdir -p "$root/lone/bin" "$root/a b/bin" "$root/a b/lib"
+  cp "$cinch" "$root/lone/bin"
+  run "$root/lone/bin/cinch" run -- true
+  expect 'library is missing' "$status" 125
+  expect_part 'library is missing, message' "$err" 'libcinch.so'
+  cp "$cinch" "$root/a b/bin"
+  cp "$library" "$root/a b/lib"
+  run "$root/a b/bin/cinch" run -- true
+  expect 'path that LD_PRELOAD cannot hold' "$status" 125
+  expect_part 'path that LD_PRELOAD cannot hold, message' "$err" 'a space or a colon'
+}
+
+# plugin_is_opt_in OPTION LIBRARY VARIABLE
+plugin_is_opt_in() {
+  local option=$1 plugin=$root/lib/$2 variable=$3
+  run "$cinch" run "$option" -- true
+  expect "$option without plugin" "$status" 2
+  expect_part "$option without plugin, message" "$err" "$2 is not in this build"
+  cp "$dummy" "$plugin"
+  run "$cinch" run "$option" -- sh -c "echo \$$variable; $preloads"
+  expect "$option sets $variable" "$out" "cinch"$'\n'"$library"
+  run "$variable=cinch" "$cinch" run "$option" -- sh -c "echo \$$variable"
+  expect "$option where $variable says so already" "$out" cinch
+  run "$variable=ofi" "$cinch" run "$option" -- true
+  expect "$option where $variable names another" "$status" 2
+  expect_part "$option, message" "$err" "$variable=ofi already makes this choice"
+  run "$cinch" run -- sh -c "echo \"\${$variable-unset}\""
+  expect "$variable without $option" "$out" unset
+}
+
+run_refuses_two_networks() {
+  run NCCL_NET=Socket "$cinch" run --net -- true
+  expect '--net where NCCL_NET is set' "$status" 2
+  expect_part '--net where NCCL_NET is set, message' "$err" 'NCCL_NET=Socket already'
+  run NCCL_NET=Socket "$cinch" run -- true
+  expect 'NCCL_NET without --net' "$status" 0
+}
+
+bad_settings_are_named() {
+  local unknown='CINCH_MOD is not a parameter of Cinch; did you mean CINCH_MODE?'
+  local bad='CINCH_CODEC=q5 is not valid (q2|q4|q8); using the default, q8'
+  run CINCH_MOD=on CINCH_CODEC=q5 "$cinch" run -- echo ran
+  expect 'run goes on' "$out" ran
+  expect_part 'run names an unknown parameter' "$err" "$unknown"
+  expect_part 'run names a bad value' "$err" "$bad"
+  run CINCH_MOD=on CINCH_CODEC=q5 "$cinch" config
+  expect 'config with bad settings' "$status" 0
+  expect_part 'config names an unknown parameter' "$err" "$unknown"
+  expect_part 'config names a bad value' "$err" "$bad"
+}
+
+config_shows_values_and_sources() {
+  run CINCH_MIN_BYTES=1048576 "$cinch" config
+  expect 'config' "$status" 0
+  expect 'heading' "$(head -1 <<< "$out" | tr -s ' ')" 'NAME VALUE SOURCE DEFAULT RANGE MEANING'
+  expect_part 'value from the environment' "$(tr -s ' ' <<< "$out")" \
+    'CINCH_MIN_BYTES 1M environment 64K 1K..1T'
+  expect_part 'default' "$(tr -s ' ' <<< "$out")" 'CINCH_MODE on default on off|observe|on'
+  run CINCH_MIN_BYTES=1M CINCH_OOPS=1 "$cinch" config --json
+  local fields='
+import json, sys
+report = json.load(sys.stdin)
+rows = {row["name"]: row for row in report["parameters"]}
+row = rows["CINCH_MIN_BYTES"]
+print(row["value"], row["source"], row["default"], row["range"], row["wire"], row["kind"],
+      rows["CINCH_MODE"]["source"], len(report["warnings"]), all(r["help"] for r in rows.values()))'
+  if command -v python3 > /dev/null; then
+    expect 'JSON' "$(python3 -c "$fields" <<< "$out")" \
+      '1M environment 64K 1K..1T True size default 1 True'
+  fi
+  expect_part 'JSON names the source' "$out" '"source": "environment"'
+  run "$cinch" config --json --markdown
+  expect 'two formats' "$status" 2
+  run "$cinch" config surplus
+  expect 'surplus argument' "$status" 2
+}
+
+config_page_is_up_to_date() {
+  run CINCH_MODE=off "$cinch" config --markdown
+  expect 'Markdown' "$status" 0
+  checks=$((checks + 1))
+  diff -u "$config_page" - <<< "$out" && return
+  failures=$((failures + 1))
+  echo "FAILED: $config_page is out of date: cinch config --markdown > docs/config.md"
+}
+
+usage_is_checked() {
+  run "$cinch"
+  expect 'no command at all' "$status" 2
+  expect_part "no command at all, help" "$err" config
+  run "$cinch" fly
+  expect 'unknown command' "$status" 2
+  expect_part 'unknown command, message' "$err" fly
+  run "$cinch" --version
+  expect '--version' "$status" 0
+  [[ "$out" =~ ^cinch\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+  expect 'version number' "$?" 0
+  run "$cinch" --help
+  expect '--help' "$status" 0
+  expect_part '--help lists the commands' "$out" config
+}
+
+run_passes_everything_on
+run_sets_the_preload
+run_says_why_it_cannot
+plugin_is_opt_in --net libnccl-net-cinch.so NCCL_NET_PLUGIN
+plugin_is_opt_in --tuner libnccl-tuner-cinch.so NCCL_TUNER_PLUGIN
+run_refuses_two_networks
+bad_settings_are_named
+config_shows_values_and_sources
+config_page_is_up_to_date
+usage_is_checked
+
+echo "$((checks - failures)) of $checks checks passed"
+[[ $failures -eq 0 && $checks -gt 60 ]]

@@ -1,0 +1,142 @@
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include "common/param.h"
+#include "common/result.h"
+#include "tools/cinch/commands.h"
+
+namespace cinch {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPreload = "LD_PRELOAD";
+constexpr const char* kLibrary = "libcinch.so";
+// Where the libraries lie, seen from the program: a build tree, and an installation.
+constexpr const char* kFolders[] = {"../lib", "../" CINCH_INSTALL_LIBDIR};
+
+// A plugin that NCCL loads where a variable names it.
+struct Plugin {
+  const char* option;
+  const char* library;
+  const char* variable;   // gets the value "cinch"
+  const char* exclusive;  // another variable with which the user makes the same choice, or null
+};
+
+constexpr Plugin kNetPlugin = {"--net", "libnccl-net-cinch.so", "NCCL_NET_PLUGIN", "NCCL_NET"};
+constexpr Plugin kTunerPlugin = {"--tuner", "libnccl-tuner-cinch.so", "NCCL_TUNER_PLUGIN", nullptr};
+
+// The value of a variable; empty where unset.
+std::string_view valueOf(const char* name) {
+  const char* value = environmentVariable(name);
+  return value == nullptr ? "" : value;
+}
+
+// Absolute path of one of Cinch's libraries; empty where it is not beside this program.
+std::string findLibrary(const char* name) {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  for (const char* folder : kFolders) {
+    const fs::path path = (program.parent_path() / folder / name).lexically_normal();
+    if (fs::exists(path, error)) return path.string();
+  }
+  return {};
+}
+
+bool isLibraryFile(std::string_view path) {
+  std::error_code error;
+  return fs::path(path).filename() == kLibrary && fs::exists(path, error);
+}
+
+// True where the colon- or space-separated list `preloads` loads Cinch already.
+bool loadsCinch(std::string_view preloads) {
+  while (!preloads.empty()) {
+    const size_t end = std::min(preloads.find_first_of(": "), preloads.size());
+    if (isLibraryFile(preloads.substr(0, end))) return true;
+    preloads.remove_prefix(std::min(end + 1, preloads.size()));
+  }
+  return false;
+}
+
+// Puts Cinch in front of what the user preloads.
+Result<void> setPreload() {
+  const std::string library = findLibrary(kLibrary);
+  if (library.empty()) {
+    return errorf(Status::systemError, "%s is not where this program looks, in %s beside it",
+                  kLibrary, kFolders[0]);
+  }
+  if (library.find_first_of(": ") != std::string::npos) {
+    return errorf(Status::systemError,
+                  "LD_PRELOAD cannot hold a path with a space or a colon: move %s",
+                  library.c_str());
+  }
+  const std::string_view existing = valueOf(kPreload);
+  if (loadsCinch(existing)) return {};
+  const std::string preloads = existing.empty() ? library : library + ":" + std::string(existing);
+  setenv(kPreload, preloads.c_str(), 1);
+  return {};
+}
+
+// Names Cinch's plugin to NCCL, unless the user names another.
+Result<void> setPlugin(const Plugin& plugin) {
+  for (const char* name : {plugin.variable, plugin.exclusive}) {
+    const std::string_view value = name == nullptr ? "" : valueOf(name);
+    if (value.empty() || (name == plugin.variable && value == "cinch")) continue;
+    return errorf(Status::invalidUsage,
+                  "%s=%s already makes this choice: unset it, or leave out %s", name, value.data(),
+                  plugin.option);
+  }
+  if (findLibrary(plugin.library).empty()) {
+    return errorf(Status::invalidUsage, "%s: %s is not in this build; leave the option out",
+                  plugin.option, plugin.library);
+  }
+  setenv(plugin.variable, "cinch", 1);
+  return {};
+}
+
+Result<void> prepareEnvironment(const RunOptions& options) {
+  if (options.net) CINCH_TRY(setPlugin(kNetPlugin));
+  if (options.tuner) CINCH_TRY(setPlugin(kTunerPlugin));
+  return setPreload();
+}
+
+// Returns only where the command cannot be started.
+int execute(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : command) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));  // execvp does not write to them
+  }
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+  const int error = errno;
+  fmt::print(stderr, "cinch run: cannot start {}: {}\n", command[0],
+             error == ENOENT ? "command not found" : strerror(error));
+  return error == ENOENT ? kExitNotFound : kExitNotExecutable;
+}
+
+}  // namespace
+
+int runCommand(const RunOptions& options) {
+  if (options.command.empty()) {
+    fmt::print(stderr,
+               "cinch run: no command given\n"
+               "Usage: cinch run [--net] [--tuner] -- COMMAND [ARGUMENTS...]\n");
+    return kExitUsage;
+  }
+  printWarnings();
+  if (const Result<void> prepared = prepareEnvironment(options); !prepared) {
+    const Error& error = prepared.error();
+    fmt::print(stderr, "cinch run: {}\n", error.message);
+    return error.status == Status::invalidUsage ? kExitUsage : kExitCannotRun;
+  }
+  return execute(options.command);
+}
+
+}  // namespace cinch

@@ -1,0 +1,34 @@
+// The commands of `cinch`. Each does its work, prints for the user, and returns the exit status.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace cinch {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitUsage = 2;
+// Of `cinch run`, as env(1) and timeout(1) have them; every other status is the command's own.
+inline constexpr int kExitCannotRun = 125;
+inline constexpr int kExitNotExecutable = 126;
+inline constexpr int kExitNotFound = 127;
+
+struct RunOptions {
+  bool net = false;                  // use Cinch's net plugin too
+  bool tuner = false;                // use Cinch's tuner plugin too
+  std::vector<std::string> command;  // program and arguments
+};
+
+// Replaces this process by the command, with Cinch preloaded. Returns only where that fails.
+int runCommand(const RunOptions& options);
+
+enum class ConfigFormat { text, json, markdown };
+
+// Prints every parameter with its value and source; Markdown describes the parameters only, and so
+// is the same in every environment.
+int printConfig(ConfigFormat format);
+
+// Writes what is wrong with the CINCH_* variables to stderr.
+void printWarnings();
+
+}  // namespace cinch

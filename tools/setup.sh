@@ -1,0 +1,80 @@
+# Sourced by ./quickstart and ./run-tests: installs with apt what is missing, and nothing where nothing is.
+
+# Every package, and what shows that it (or something as good) is there: a command, or a file pattern.
+CINCH_PACKAGES=(
+  "g++              g++"
+  "cmake            cmake"
+  "cmake-data       /usr/share/cmake*/Help"
+  "ninja-build      ninja"
+  "python3          python3"
+  "iproute2         tc"
+  "util-linux       setpriv"
+  "gnuplot-nox      gnuplot"
+  "libbenchmark-dev /usr/include/benchmark/benchmark.h"
+  "libcli11-dev     /usr/include/CLI/CLI.hpp"
+  "libfmt-dev       /usr/include/fmt/core.h"
+  "libgtest-dev     /usr/include/gtest/gtest.h"
+  "nlohmann-json3-dev       /usr/include/nlohmann/json.hpp"
+  "libopenblas-pthread-dev  /usr/include/*/openblas-*/openblas_config.h"
+)
+
+# tc and ip live in /usr/sbin on Debian, which an ordinary user's PATH lacks.
+PATH="$PATH:/usr/sbin:/sbin"
+
+say() { printf '== %s\n' "$*"; }
+
+# Sets ROOT_COMMAND to what makes a command run as root: nothing for root, sudo where it works.
+find_root_command() {
+  ROOT_COMMAND=()
+  HAVE_ROOT=yes
+  [ "$(id -u)" -eq 0 ] && return
+  if sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; }; then
+    ROOT_COMMAND=(sudo)
+  else
+    HAVE_ROOT=no
+  fi
+}
+
+is_present() {
+  case "$1" in
+    /*) compgen -G "$1" >/dev/null ;;
+    *) command -v "$1" >/dev/null ;;
+  esac
+}
+
+missing_packages() {
+  local package probe
+  for entry in "${CINCH_PACKAGES[@]}"; do
+    read -r package probe <<<"$entry"
+    is_present "$probe" || echo "$package"
+  done
+}
+
+install_missing() {
+  local missing
+  mapfile -t missing < <(missing_packages)
+  if [ "${#missing[@]}" -eq 0 ]; then
+    say "Everything that Cinch needs is installed"
+    return
+  fi
+  say "Installing with apt: ${missing[*]}"
+  if [ "$HAVE_ROOT" = no ] || ! command -v apt-get >/dev/null; then
+    echo "error: these Debian packages are missing and cannot be installed from here: ${missing[*]}" >&2
+    echo "Run this as root or with sudo on Debian or Ubuntu, or install them yourself." >&2
+    return 1
+  fi
+  local apt=("${ROOT_COMMAND[@]}" env DEBIAN_FRONTEND=noninteractive apt-get
+             -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -q)
+  # A stale list names packages that are gone; the update may still fail where a mirror is down.
+  "${apt[@]}" update || say "apt-get update failed; trying with the lists that are there"
+  "${apt[@]}" install -y --no-install-recommends "${missing[@]}"
+}
+
+# set_up: everything before the build.
+set_up() {
+  find_root_command
+  install_missing
+}
+
+# True where a target of that name exists in the build folder.
+has_target() { ninja -C "$1" -t query "$2" >/dev/null 2>&1; }
