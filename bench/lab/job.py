@@ -1,0 +1,80 @@
+"""Runs one training job: a process per rank, watched until all have ended or one has failed."""
+
+import os
+import signal
+import subprocess
+import time
+
+_TAIL_LINES = 15
+_POLL_SECONDS = 0.1
+_END_SECONDS = 10
+
+
+class JobFailed(Exception):
+    """A rank failed; the text holds the end of what it printed."""
+
+
+class Job:
+    """The ranks' processes. As a context, it leaves none behind."""
+
+    def __init__(self, folder, commands, environments):
+        """One command and one environment per rank; what rank i prints goes to folder/rank<i>.out."""
+        self._folder = folder
+        self._commands = commands
+        self._environments = environments
+        self._processes = []
+
+    def __enter__(self):
+        try:
+            for rank, command in enumerate(self._commands):
+                self._start(rank, command)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self._end()
+
+    def wait(self, on_poll, timeout):
+        """Calls on_poll() several times a second. Raises JobFailed as soon as a rank fails."""
+        deadline = time.monotonic() + timeout
+        while True:
+            states = [process.poll() for process in self._processes]
+            for rank, state in enumerate(states):
+                if state not in (None, 0):
+                    raise JobFailed(self._describe(rank, f"ended with status {state}"))
+            on_poll()
+            if None not in states:
+                return
+            if time.monotonic() > deadline:
+                raise JobFailed(self._describe(states.index(None), f"did not end within {timeout:.0f} s"))
+            time.sleep(_POLL_SECONDS)
+
+    def output_path(self, rank):
+        return os.path.join(self._folder, f"rank{rank}.out")
+
+    def _start(self, rank, command):
+        with open(self.output_path(rank), "wb") as output:
+            # The kernel ends a rank whose driver was killed.
+            self._processes.append(subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *command], env=self._environments[rank],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True))
+
+    def _end(self):
+        for process in self._processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        for process in self._processes:
+            process.wait(_END_SECONDS)
+
+    def _describe(self, rank, what):
+        parts = [f"rank {rank} {what}"]
+        # The others often say why.
+        for other in [rank] + [r for r in range(len(self._processes)) if r != rank]:
+            with open(self.output_path(other), errors="replace") as file:
+                tail = file.read().splitlines()[-_TAIL_LINES:]
+            if tail:
+                parts.append(f"--- end of {self.output_path(other)}")
+                parts += tail
+        return "\n".join(parts)
