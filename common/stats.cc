@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <list>
+#include <mutex>
 #include <system_error>
 
 #include "common/param.h"
@@ -75,9 +76,8 @@ SlotFigures figuresOf(const SlotStats& slot, int nRanks) {
 
 std::vector<PassedFigures> passedFigures(const CommStats& comm) {
   std::vector<PassedFigures> figures;
-  const int nReasons = std::min<int>(comm.nReasons, CommStats::kMaxReasons);
-  const char* const* names = comm.reasonNames;
-  for (int reason = 0; names != nullptr && reason < nReasons; ++reason) {
+  const auto names = comm.label.reasons;
+  for (size_t reason = 0; reason < std::min(names.size(), CommStats::kMaxReasons); ++reason) {
     const uint64_t calls = comm.passedCalls[reason];
     if (calls > 0) figures.push_back({names[reason], calls, comm.passedBytes[reason]});
   }
@@ -85,8 +85,10 @@ std::vector<PassedFigures> passedFigures(const CommStats& comm) {
 }
 
 CommFigures figuresOf(const CommStats& comm) {
-  CommFigures figures{comm.name, comm.rank, comm.nRanks, comm.verdict.get(), {}, {}};
-  for (const SlotStats* slot : comm.slots()) figures.slots.push_back(figuresOf(*slot, comm.nRanks));
+  const CommLabel& label = comm.label;
+  CommFigures figures{label.name, label.rank, label.nRanks, label.verdict, {}, {}};
+  for (const SlotStats* slot : comm.slots())
+    figures.slots.push_back(figuresOf(*slot, label.nRanks));
   figures.passed = passedFigures(comm);
   return figures;
 }
@@ -99,8 +101,8 @@ struct CommStats::Slots {
   std::list<SlotStats> list;
 };
 
-CommStats::CommStats(std::string name, int rank, int nRanks)
-    : name(std::move(name)), rank(rank), nRanks(nRanks), slots_(std::make_unique<Slots>()) {}
+CommStats::CommStats(CommLabel label)
+    : label(std::move(label)), slots_(std::make_unique<Slots>()) {}
 
 CommStats::~CommStats() = default;
 
@@ -137,9 +139,9 @@ Report::Report() : state_(std::make_unique<State>()) {}
 
 Report::~Report() = default;
 
-CommStats& Report::addComm(const std::string& name, int rank, int nRanks) {
+CommStats& Report::addComm(CommLabel label) {
   std::lock_guard lock(state_->mutex);
-  return state_->comms.emplace_back(name, rank, nRanks);
+  return state_->comms.emplace_back(std::move(label));
 }
 
 std::string Report::text() const {

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,38 +38,23 @@ struct SlotStats {
   ErrorSums stage[2];         // encode, reduce
 };
 
-// A text that one thread may set while another reads it.
-class GuardedText {
- public:
-  GuardedText& operator=(std::string text) {
-    std::lock_guard lock(mutex_);
-    text_ = std::move(text);
-    return *this;
-  }
-  std::string get() const {
-    std::lock_guard lock(mutex_);
-    return text_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::string text_;
+// What a communicator is called, and what its figures are sorted by.
+struct CommLabel {
+  std::string name;  // "communicator 1 rank 0 of 4"
+  int rank = -1;
+  int nRanks = 0;
+  std::string verdict;                     // whether its calls may be compressed, and if not, why
+  std::span<const char* const> reasons{};  // why calls pass; the names live as long as the report
 };
 
 struct CommStats {
-  static constexpr int kMaxReasons = 32;
-  const std::string name;  // "comm 1 rank 0 of 4"
-  const int rank;
-  const int nRanks;
-  GuardedText verdict;  // "compress", or why everything passes
-  // Passed calls and their bytes by reason. Whoever makes the object gives the names, which live as
-  // long as the report: first reasonNames, then nReasons.
-  std::atomic<const char* const*> reasonNames{nullptr};
-  std::atomic<int> nReasons{0};
+  static constexpr size_t kMaxReasons = 32;
+  const CommLabel label;
+  // Passed calls and their bytes, by reason.
   std::array<Counter, kMaxReasons> passedCalls{};
   std::array<Counter, kMaxReasons> passedBytes{};
 
-  CommStats(std::string name, int rank, int nRanks);
+  explicit CommStats(CommLabel label);
   ~CommStats();
 
   // Slots are added under a lock and never removed; the reference stays valid.
@@ -88,7 +73,7 @@ class Report {
   Report();
   ~Report();
   // A new communicator's figures; lives as long as the report.
-  CommStats& addComm(const std::string& name, int rank, int nRanks);
+  CommStats& addComm(CommLabel label);
   std::string text() const;
   std::string json() const;
   // Writes path.txt and path.json, each to a temporary file beside it that is then renamed over the

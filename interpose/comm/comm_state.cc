@@ -98,7 +98,7 @@ ncclResult_t CommState::fail(const Error& error) {
       error.status == Status::ok ? ncclInternalError : static_cast<int>(error.status);
   if (failed_.compare_exchange_strong(expected, status))
     CINCH_WARN("EXEC", "%s: compression failed and its result cannot be used: %s",
-               stats.name.c_str(), error.message.c_str());
+               stats.label.name.c_str(), error.message.c_str());
   return static_cast<ncclResult_t>(failed_.load());
 }
 

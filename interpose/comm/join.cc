@@ -34,14 +34,16 @@ bool onSeveralHosts(const Verdict& verdict) {
   return std::set<uint64_t>(verdict.hostIds.begin(), verdict.hostIds.end()).size() > 1;
 }
 
-CommStats& newStats(int rank, int nRanks) {
+CommStats& newStats(int rank, int nRanks, const Verdict& verdict) {
   static std::atomic<int> made{0};
-  const std::string name = "communicator " + std::to_string(++made) + " rank " +
-                           std::to_string(rank) + " of " + std::to_string(nRanks);
-  CommStats& stats = processReport().addComm(name, rank, nRanks);
-  stats.reasonNames = kReasonNames;
-  stats.nReasons = kReasonCount;
-  return stats;
+  return processReport().addComm({.name = "communicator " + std::to_string(++made) + " rank " +
+                                          std::to_string(rank) + " of " + std::to_string(nRanks),
+                                  .rank = rank,
+                                  .nRanks = nRanks,
+                                  .verdict = verdict.compress
+                                                 ? "all ranks run Cinch with the same settings"
+                                                 : "pass: " + verdict.reason,
+                                  .reasons = kReasonNames});
 }
 
 }  // namespace
@@ -82,19 +84,17 @@ Result<Verdict> Joining::verdict() {
 Result<std::shared_ptr<CommState>> Joining::complete(ncclComm_t comm) {
   auto heard = verdict();
   const Verdict verdict = heard.ok() ? heard.value() : Verdict{false, heard.error().message, {}};
-  CommStats& stats = newStats(rank_, nRanks_);
+  CommStats& stats = newStats(rank_, nRanks_, verdict);
   auto state = std::make_shared<CommState>(real_, comm, rank_, nRanks_, stats);
   if (verdict.compress) {
-    stats.verdict = "all ranks run Cinch with the same settings";
     state->enable(std::move(resources_), std::move(agreement_), onSeveralHosts(verdict));
-    CINCH_INFO("AGREE", "%s: %s", stats.name.c_str(), stats.verdict.get().c_str());
+    CINCH_INFO("AGREE", "%s: %s", stats.label.name.c_str(), stats.label.verdict.c_str());
     return state;
   }
-  stats.verdict = "pass: " + verdict.reason;
   if (nRanks_ == 1) return state;
   if (processParams().params.strict)
     return errorf(Status::invalidUsage, "CINCH_STRICT: %s", verdict.reason.c_str());
-  CINCH_WARN("AGREE", "%s is not compressed: %s", stats.name.c_str(), verdict.reason.c_str());
+  CINCH_WARN("AGREE", "%s is not compressed: %s", stats.label.name.c_str(), verdict.reason.c_str());
   return state;
 }
 

@@ -16,11 +16,6 @@ namespace {
 
 std::atomic<pid_t> armedPid{0};
 
-std::string reportPath() {
-  const std::string& pattern = processParams().params.stats;
-  return expandPath(pattern == "y" || pattern == "1" ? "cinch-stats.%h.%p" : pattern);
-}
-
 void rewriteForEver() {
   const auto interval = std::chrono::seconds(processParams().params.statsInterval);
   for (;;) {
@@ -42,15 +37,14 @@ void armOnce() {
   for (const std::string& warning : processParams().warnings)
     CINCH_WARN("INIT", "%s", warning.c_str());
   armedPid.store(getpid());
-  if (!processParams().params.stats.empty()) startWriter();
+  if (!statsPath(processParams().params).empty()) startWriter();
 }
 
 CommStats& othersStats() {
-  CommStats& stats = processReport().addComm("other communicators", -1, 0);
-  stats.reasonNames = kReasonNames;
-  stats.nReasons = kReasonCount;
-  stats.verdict = "pass: made in a way that this version does not follow";
-  return stats;
+  return processReport().addComm(
+      {.name = "other communicators",
+       .verdict = "pass: made in a way that this version does not follow",
+       .reasons = kReasonNames});
 }
 
 // Runs when the program ends in an orderly way.
@@ -79,11 +73,12 @@ void arm() {
 }
 
 void writeReport() {
-  if (processParams().params.stats.empty() || armedPid.load() != getpid()) return;
+  const std::string path = statsPath(processParams().params);
+  if (path.empty() || armedPid.load() != getpid()) return;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   Registry::instance().forEach([](CommState& state) { state.refreshFigures(); });
-  if (const auto written = processReport().write(reportPath()); !written.ok())
+  if (const auto written = processReport().write(path); !written.ok())
     CINCH_WARN("STATS", "%s", written.error().message.c_str());
 }
 

@@ -36,11 +36,7 @@ std::string contentOf(const std::string& path) {
 }
 
 CommStats& addExample(Report& report) {
-  CommStats& comm = report.addComm("comm 1 rank 2 of 4", 2, 4);
-  comm.verdict = "compress";
-  comm.reasonNames = kReasons;
-  comm.nReasons = 3;
-  return comm;
+  return report.addComm({"comm 1 rank 2 of 4", 2, 4, "compress", kReasons});
 }
 
 TEST(Nmse, IsErrorOverPower) {
@@ -92,7 +88,7 @@ TEST(Report, ReferencesStayValidAsTheReportGrows) {
   CommStats& first = addExample(report);
   SlotStats& slot = first.addSlot("first", "q8", 0);
   for (int i = 0; i < 1000; ++i) {
-    report.addComm("another", 0, 1).addSlot("x", "q8", 0);
+    report.addComm({"another", 0, 1, "", {}}).addSlot("x", "q8", 0);
     first.addSlot("more", "q8", 0);
   }
   slot.compressed = 77;
@@ -105,9 +101,7 @@ TEST(Report, ReferencesStayValidAsTheReportGrows) {
 
 TEST(Report, CommunicatorWithoutReasonNamesIsShown) {
   Report report;
-  CommStats& comm = report.addComm("bare", 0, 1);
-  comm.passedCalls[0] = 4;
-  comm.nReasons = 1000;
+  report.addComm({"bare", 0, 1, "", {}}).passedCalls[0] = 4;
   EXPECT_TRUE(json::parse(report.json()).at("communicators").at(0).at("passed").empty());
 }
 
@@ -185,7 +179,6 @@ TEST(Report, ManyThreadsCountWhileOthersWrite) {
         comm.passedCalls[2].fetch_add(1, std::memory_order_relaxed);
         slot.stage[0].error = slot.stage[0].error + 1;
       }
-      comm.verdict = "over";
     });
   }
   for (int i = 0; i < 2; ++i) {

@@ -34,7 +34,7 @@ class SlotTest : public testing::Test {
     return first;
   }
 
-  CommStats comm_{"communicator", 0, 2};
+  CommStats comm_{CommLabel{"communicator", 0, 2, "", {}}};
   Slot slot_{0, "slot", plan(), 0.1f};
 };
 

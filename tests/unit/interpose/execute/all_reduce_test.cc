@@ -80,7 +80,7 @@ class AllReduceTest : public testing::Test {
   void castPeersVote(Slot& slot, bool yes) { ASSERT_TRUE(peer_->castVote(slot.index, yes).ok()); }
   uint64_t passed(Reason reason) { return stats_.passedCalls[static_cast<size_t>(reason)].load(); }
 
-  CommStats stats_{"communicator", 0, 2};
+  CommStats stats_{CommLabel{"communicator", 0, 2, "", {}}};
   std::shared_ptr<CommState> comm_;
   std::unique_ptr<Agreement> peer_;
   std::vector<float> values_ = std::vector<float>(kCount, 0.5f);

@@ -14,7 +14,7 @@ class ExchangeTest : public testing::Test {
  protected:
   void SetUp() override { fakeReal() = {}; }
 
-  CommStats stats_{"communicator", 1, 3};
+  CommStats stats_{CommLabel{"communicator", 1, 3, "", {}}};
   CommState comm_{fakeRealTable(), nullptr, 1, 3, stats_};
   uint8_t outgoing_[48] = {}, incoming_[48] = {};
   const ShardBuffers shards_{outgoing_, incoming_, 16};

@@ -1,0 +1,140 @@
+#include "emulator/nccl/bootstrap.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace cinch::emulator {
+namespace {
+
+std::vector<char> bytes(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+
+UniqueId newId() {
+  const Result<UniqueId> id = createUniqueId();
+  EXPECT_TRUE(id.ok());
+  return id.value();
+}
+
+Bootstrap join(const UniqueId& id, int rank, int nRanks) {
+  Result<Bootstrap> joined = Bootstrap::join(id, rank, nRanks);
+  EXPECT_TRUE(joined.ok()) << joined.error().message;
+  return std::move(joined.value());
+}
+
+void expectError(const Result<std::vector<char>>& result, const std::string& part) {
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.error().message.find(part), std::string::npos) << result.error().message;
+}
+
+TEST(Bootstrap, GivesEverybodyWhatAllSaid) {
+  const UniqueId id = newId();
+  constexpr int kRanks = 5;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      Bootstrap bootstrap = join(id, rank, kRanks);
+      for (const char round : {'a', 'b'}) {
+        const auto all = bootstrap.exchange({static_cast<char>('0' + rank), round});
+        ASSERT_TRUE(all.ok()) << all.error().message;
+        std::string wanted;
+        for (int other = 0; other < kRanks; ++other) {
+          wanted += static_cast<char>('0' + other);
+          wanted += round;
+        }
+        EXPECT_EQ(all.value(), bytes(wanted));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Bootstrap, NamesARankThatLeavesBeforeAllHaveCome) {
+  const UniqueId id = newId();
+  Bootstrap first = join(id, 0, 3);
+  { const Bootstrap second = join(id, 1, 3); }
+  expectError(first.exchange(bytes("x")), "rank 1 (");
+}
+
+TEST(Bootstrap, NamesARankThatLeavesBetweenExchanges) {
+  const UniqueId id = newId();
+  Bootstrap first = join(id, 0, 2);
+  {
+    Bootstrap second = join(id, 1, 2);
+    std::thread thread([&] { EXPECT_TRUE(second.exchange(bytes("2")).ok()); });
+    EXPECT_TRUE(first.exchange(bytes("1")).ok());
+    thread.join();
+    EXPECT_TRUE(first.check().ok());
+  }
+  Result<void> checked = first.check();
+  while (checked.ok()) {
+    std::this_thread::yield();
+    checked = first.check();
+  }
+  EXPECT_NE(checked.error().message.find("rank 1"), std::string::npos) << checked.error().message;
+}
+
+TEST(Bootstrap, TellsLatecomersWhyThereIsNoCommunicator) {
+  const UniqueId id = newId();
+  Bootstrap first = join(id, 0, 4);
+  Bootstrap second = join(id, 1, 5);
+  expectError(first.exchange(bytes("x")), "expects");
+  expectError(second.exchange(bytes("x")), "expects");
+  Bootstrap third = join(id, 2, 4);
+  expectError(third.exchange(bytes("x")), "expects");
+}
+
+TEST(Bootstrap, NamesBothThatClaimARank) {
+  const UniqueId id = newId();
+  Bootstrap first = join(id, 2, 4);
+  Bootstrap second = join(id, 2, 4);
+  expectError(second.exchange(bytes("x")), "rank 2 (");
+  expectError(first.exchange(bytes("x")), "same rank");
+}
+
+// Port scanners and clients of older communicators must not disturb.
+TEST(Bootstrap, IgnoresStrangers) {
+  const UniqueId id = newId();
+  const auto deadline = Clock::now() + std::chrono::seconds(10);
+  auto scanner = connectTo(id.root, deadline, Refusal::isFinal);
+  ASSERT_TRUE(scanner.ok());
+  const std::string noise(1000, '\xff');
+  ASSERT_EQ(send(scanner.value().get(), noise.data(), noise.size(), MSG_NOSIGNAL), 1000);
+  UniqueId other = id;
+  ++other.nonce;
+  Bootstrap stranger = join(other, 0, 1);
+  EXPECT_FALSE(stranger.exchange(bytes("s")).ok());
+  Bootstrap rank = join(id, 0, 1);
+  const auto all = rank.exchange(bytes("mine"));
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ(all.value(), bytes("mine"));
+}
+
+TEST(UniqueId, FillsTheBeginningOnly) {
+  UniqueId id;
+  id.nonce = 0x1122334455667788;
+  id.root.family = AF_INET;
+  id.root.port = 4711;
+  ncclUniqueId packed = packUniqueId(id);
+  for (size_t i = 50; i < sizeof packed; ++i) ASSERT_EQ(packed.internal[i], 0);
+  memset(packed.internal + 50, 0xab, sizeof packed - 50);
+  const Result<UniqueId> again = unpackUniqueId(packed);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again.value().nonce, id.nonce);
+  EXPECT_EQ(again.value().root.port, 4711);
+}
+
+TEST(UniqueId, RefusesForeignBytes) {
+  EXPECT_FALSE(unpackUniqueId(ncclUniqueId{}).ok());
+  ncclUniqueId noise;
+  memset(&noise, 0x77, sizeof noise);
+  EXPECT_FALSE(unpackUniqueId(noise).ok());
+}
+
+}  // namespace
+}  // namespace cinch::emulator
