@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Trains the same language model four times over slow links: with fp32 gradients, with bf16 gradients, and
-with Cinch's q8 and q4. Prints what each took and checks every figure; docs/quickstart.md says how they are
-taken. ./quickstart builds what this needs and calls it."""
+"""Trains the same language model four times over slow links: with fp32 gradients, with bf16
+gradients, and with Cinch's q8 and q4. Prints what each took and checks every figure;
+docs/quickstart.md says how they are taken. ./quickstart builds what this needs and calls it."""
 
 import argparse
 import json
@@ -11,24 +11,36 @@ import signal
 import sys
 import time
 
-from lab import checks, figures, machine, network, plot, rate, table, training
+from lab import checks, figures, machine, network, outcome, plot, rate, training
 from lab.job import JobFailed
 from lab.progress import Progress, format_seconds
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+DEFAULT_LINK = "250mbit"
+DEFAULT_LINK_BITS = rate.bits_per_second(DEFAULT_LINK)
+DEFAULT_STEPS = 200
 PROOF_STEPS = 30
 # Shares of the time that the variants take, for the progress bar; wrong ones only make it uneven.
 EXPECTED_SHARES = {"fp32": 45, "bf16": 25, "q8": 18, "q4": 14, "proof": 4}
 
 
 def parse_arguments(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, prog="quickstart",
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--link", default="250mbit", help="rate of every host's link (default 250mbit)")
-    parser.add_argument("--steps", type=int, default=200, help="training steps of every variant (default 200)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, prog="quickstart", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--link", default=DEFAULT_LINK, help=f"rate of every host's link (default {DEFAULT_LINK})"
+    )
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=DEFAULT_STEPS,
+        help=f"training steps of every variant (default {DEFAULT_STEPS})",
+    )
     parser.add_argument("--text", help="text to learn from (default: CMake's help files)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help=argparse.SUPPRESS)
+    parser.add_argument("--output", help=argparse.SUPPRESS)
     parser.add_argument("--check-arguments", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     try:
@@ -39,6 +51,7 @@ def parse_arguments(arguments):
         parser.error("--steps: at least 10 are needed for steady figures")
     if options.text and not os.access(options.text, os.R_OK):
         parser.error(f"--text: cannot read {options.text}")
+    options.output = options.output or options.build
     return options
 
 
@@ -56,40 +69,59 @@ def describe_program(program, gpus):
 
 def make_plan(options, lab_network, program):
     steps = options.steps
-    plan = training.Plan(build=options.build, scratch=training.fresh_folder(
-        os.path.join(options.build, "quickstart")), program=program, network=lab_network, steps=steps,
-        seed=options.seed, text=os.path.abspath(options.text) if options.text else None, timeout=1800,
-        dump_steps=sorted({steps // 10, steps // 3, 2 * steps // 3, steps - 1}))
+    plan = training.Plan(
+        build=options.build,
+        scratch=training.fresh_folder(os.path.join(options.output, "quickstart")),
+        program=program,
+        network=lab_network,
+        steps=steps,
+        seed=options.seed,
+        text=os.path.abspath(options.text) if options.text else None,
+        timeout=1800,
+        dump_steps=sorted({steps // 10, steps // 3, 2 * steps // 3, steps - 1}),
+    )
     if program == "train_lm_gpu":
         plan.environment = {"NCCL_IB_DISABLE": "1"}
     return plan
 
 
 def dump_arguments(plan):
-    return ("--dump-gradients", "{folder}/rank{rank}.gradients",
-            "--dump-steps", ",".join(map(str, plan.dump_steps)))
+    return (
+        "--dump-gradients",
+        "{folder}/rank{rank}.gradients",
+        "--dump-steps",
+        ",".join(map(str, plan.dump_steps)),
+    )
 
 
 def run_variant(plan, variant, progress):
     """One row of the table, and the points of its curve."""
     compressed = variant.settings is not None
     extra = ("--eval-every", str(max(1, plan.steps // 10)))
-    job = training.Training(plan, variant, plan.steps, extra + (dump_arguments(plan) if compressed else ()))
+    job = training.Training(
+        plan, variant, plan.steps, extra + (dump_arguments(plan) if compressed else ())
+    )
     job.run(progress)
     row = job.summarise()
     if compressed:
         row |= job.reported_error()
-        row |= {f"{stage}_expected": value
-                for stage, value in job.predicted_error(row["parameters"]).items()}
+        row |= {
+            f"{stage}_expected": value
+            for stage, value in job.predicted_error(row["parameters"]).items()
+        }
     job.remove_dumps()
-    progress.finish_job(f"{row['step_ms']:.0f} ms a step, of which {row['comm_ms']:.0f} ms communication; "
-                        f"held-out loss {row['loss']:.4f}")
+    progress.finish_job(
+        f"{row['step_ms']:.0f} ms a step, of which {row['comm_ms']:.0f} ms communication; "
+        f"held-out loss {row['loss']:.4f}"
+    )
     return row, figures.loss_over_time(job.logs()[0])
 
 
 def run_proof(plan, progress):
     """A short run whose residuals are compared with all that went in and came out."""
-    job = training.Training(plan, training.PROOF, PROOF_STEPS, ("--dump-sums", "{folder}/rank{rank}.sums"))
+    job = training.Training(
+        plan, training.PROOF, PROOF_STEPS, ("--dump-sums", "{folder}/rank{rank}.sums")
+    )
     job.run(progress)
     norms = job.residual_norms()
     job.remove_dumps()
@@ -98,49 +130,56 @@ def run_proof(plan, progress):
 
 
 def add_bounds(rows, bits_per_second):
-    """The least time that each variant's payload takes, by variant; empty where links have no rate."""
+    """The least time that a variant's payload takes, by variant; empty where links have no rate."""
     if bits_per_second is None:
         return {}
-    return {variant.name: figures.bound_ms(rows[variant.name]["parameters"], variant.bits, training.RANKS,
-                                           bits_per_second) for variant in training.VARIANTS}
-
-
-def make_checks(rows, bounds, norms):
-    return [*(checks.time_checks(rows, bounds) if bounds else []), *checks.wire_checks(rows),
-            *checks.loss_checks(rows), *checks.codec_checks(rows), checks.residual_check(norms),
-            checks.identical_check(rows)]
-
-
-def format_results(rows, bounds):
-    lines = [["", "step", "communication", "its bound", "wire bytes / step", "whole run", "held-out loss"]]
-    for name, row in rows.items():
-        bound = f"{bounds[name]:.0f} ms" if name in bounds else "-"
-        whole = rows["fp32"]["wire_bytes_whole_run"] / row["wire_bytes_whole_run"]
-        lines.append([name, f"{row['step_ms']:.0f} ms", f"{row['comm_ms']:.0f} ms", bound,
-                      table.format_bytes(row["wire_bytes"]), f"{whole:.2f}x fewer", f"{row['loss']:.4f}"])
-    return table.format_table(lines)
-
-
-def format_checks(results):
-    lines = [["check", "figure", "wanted", ""]]
-    lines += [[check.name, check.figure, check.limit, "pass" if check.passed else "FAIL"]
-              for check in results]
-    return table.format_table(lines)
-
-
-def result_json(options, plan, rows, bounds, results, seconds):
-    def vs_bound(name):
-        return rows[name]["comm_ms"] / bounds[name] if bounds else None
-
     return {
-        "command": "./quickstart " + shlex.join(options.command), "commit": machine.commit(ROOT),
-        "hardware": machine.describe(), "program": plan.program, "network": plan.network.describe(),
-        "link": options.link if bounds else None, "ranks": training.RANKS, "steps": plan.steps,
-        "seed": plan.seed, "text": plan.text, "seconds": round(seconds, 1), **rows, "bounds_ms": bounds,
-        "fp32_vs_bound": vs_bound("fp32"), "q4_vs_bound": vs_bound("q4"),
-        "loss_first": rows["fp32"]["loss_first"], "ranks_identical": checks.identical_check(rows).passed,
-        "checks": [vars(check) for check in results],
+        variant.name: figures.bound_ms(
+            rows[variant.name]["parameters"], variant.bits, training.RANKS, bits_per_second
+        )
+        for variant in training.VARIANTS
     }
+
+
+def make_checks(options, rows, bounds, norms):
+    """Time and loss have limits for the default link, length and text only: a faster link leaves
+    the codec on a CPU behind, a shorter run ends in mid-fall."""
+    results = [
+        *checks.wire_checks(rows),
+        *checks.codec_checks(rows),
+        checks.residual_check(norms),
+        checks.identical_check(rows),
+    ]
+    if bounds and options.link_bits <= DEFAULT_LINK_BITS:
+        results += checks.time_checks(rows, bounds)
+    if options.steps >= DEFAULT_STEPS and options.text is None:
+        results += checks.loss_checks(rows)
+    return results
+
+
+def describe_run(options, plan, seconds):
+    """What the figures were taken with."""
+    return {
+        "command": shlex.join(["./quickstart", *options.command]),
+        "commit": machine.commit(ROOT),
+        "hardware": machine.describe(),
+        "program": plan.program,
+        "network": plan.network.describe(),
+        "link": options.link if plan.network.bits_per_second else None,
+        "ranks": training.RANKS,
+        "steps": plan.steps,
+        "seed": plan.seed,
+        "text": plan.text,
+        "seconds": round(seconds, 1),
+    }
+
+
+def files_below(path):
+    return [
+        os.path.join(folder, name)
+        for folder, folders, files in os.walk(path)
+        for name in folders + files
+    ]
 
 
 def own_by_caller(*paths):
@@ -148,10 +187,8 @@ def own_by_caller(*paths):
     if "SUDO_UID" not in os.environ:
         return
     for path in paths:
-        for name in [path, *(os.path.join(folder, name) for folder, folders, files in os.walk(path)
-                             for name in folders + files)]:
-            if os.path.exists(name):
-                os.chown(name, int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"]))
+        for name in [path, *files_below(path)]:
+            os.chown(name, int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"]))
 
 
 def print_ending(json_path, picture, why_none, results):
@@ -161,11 +198,13 @@ def print_ending(json_path, picture, why_none, results):
     if failed:
         print(f"\n{len(failed)} of {len(results)} checks failed.")
         return
-    print(f"\nAll {len(results)} checks passed. What to try next:\n"
-          "  ./quickstart --link 1gbit              a faster network\n"
-          "  ./quickstart --text FILE               your own text\n"
-          "  build/bin/cinch run -- COMMAND         your own NCCL program\n"
-          "  build/bin/cinch config                 every parameter")
+    print(
+        f"\nAll {len(results)} checks passed. What to try next:\n"
+        "  ./quickstart --link 1gbit              a faster network\n"
+        "  ./quickstart --text FILE               your own text\n"
+        "  build/bin/cinch run -- COMMAND         your own NCCL program\n"
+        "  build/bin/cinch config                 every parameter"
+    )
 
 
 def run(options):
@@ -174,24 +213,31 @@ def run(options):
     program = choose_program(options.build, gpus)
     with network.open_network(training.RANKS, options.link, options.link_bits) as lab_network:
         plan = make_plan(options, lab_network, program)
-        print(f"{training.RANKS} ranks train for {plan.steps} steps in each of {len(training.VARIANTS)} variants\n"
-              f"  network: {lab_network.describe()}\n  library: {describe_program(program, gpus)}\n", flush=True)
+        print(
+            f"{training.RANKS} ranks train for {plan.steps} steps in each of "
+            f"{len(training.VARIANTS)} variants\n"
+            f"  network: {lab_network.describe()}\n  library: {describe_program(program, gpus)}\n",
+            flush=True,
+        )
         progress = Progress(EXPECTED_SHARES)
         rows, curves = {}, {}
         for variant in training.VARIANTS:
             rows[variant.name], curves[variant.name] = run_variant(plan, variant, progress)
         norms = run_proof(plan, progress)
         bounds = add_bounds(rows, lab_network.bits_per_second)
-    results = make_checks(rows, bounds, norms)
+    results = make_checks(options, rows, bounds, norms)
     return finish(options, plan, rows, curves, bounds, results, time.monotonic() - started)
 
 
 def finish(options, plan, rows, curves, bounds, results, seconds):
-    print(f"\n{format_results(rows, bounds)}\n\n{format_checks(results)}")
-    base = os.path.join(options.build, "quickstart")
-    picture, why_none = plot.draw(base, f"{training.RANKS} ranks, {plan.network.describe()}", curves)
+    print(f"\n{outcome.format_rows(rows, bounds)}\n\n{outcome.format_checks(results)}")
+    base = os.path.join(options.output, "quickstart")
+    picture, why_none = plot.draw(
+        base, f"{training.RANKS} ranks, {plan.network.describe()}", curves
+    )
     with open(base + ".json", "w") as file:
-        json.dump(result_json(options, plan, rows, bounds, results, seconds), file, indent=1)
+        header = describe_run(options, plan, seconds)
+        json.dump(header | outcome.to_json(rows, bounds, results), file, indent=1)
         file.write("\n")
     own_by_caller(base, base + ".json", *([picture] if picture else []))
     print(f"\nDone in {format_seconds(seconds)} minutes.", end="")
@@ -213,10 +259,14 @@ def main(arguments):
     try:
         return run(options)
     except (JobFailed, figures.LogError, network.NetworkError, OSError) as error:
-        print(f"\nquickstart failed: {error}\nLogs: {os.path.join(options.build, 'quickstart')}",
-              file=sys.stderr)
+        print(
+            f"\nquickstart failed: {error}\nLogs: {os.path.join(options.output, 'quickstart')}",
+            file=sys.stderr,
+        )
     except KeyboardInterrupt:
-        print("\nquickstart was interrupted; its processes and namespaces are gone", file=sys.stderr)
+        print(
+            "\nquickstart was interrupted; its processes and namespaces are gone", file=sys.stderr
+        )
         return 130
     return 1
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 
+#include "common/host_name.h"
 #include "common/param_kinds.h"
 
 namespace cinch {
@@ -128,13 +129,6 @@ void warnOfUnknownNames(const char* const* environment, ParamSet& set) {
   }
 }
 
-std::string shortHostName() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  const std::string_view full = name.data();
-  return std::string(full.substr(0, full.find('.')));
-}
-
 }  // namespace
 
 ParamSet readParams(const char* const* environment) {
@@ -165,12 +159,6 @@ std::string settingsText(const Params& params) {
   return text;
 }
 
-uint64_t settingsHash(const Params& params) {
-  uint64_t hash = 14695981039346656037u;  // FNV-1a: the same on every machine and build
-  for (const unsigned char c : settingsText(params)) hash = (hash ^ c) * 1099511628211u;
-  return hash;
-}
-
 const char* environmentVariable(const char* name) {
   return std::getenv(name);
 }
@@ -187,7 +175,7 @@ std::string expandPath(const std::string& pattern) {
   for (size_t i = 0; i < pattern.size(); ++i) {
     const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
     if (next == 'h') {
-      path += shortHostName();
+      path += hostName();
     } else if (next == 'p') {
       path += std::to_string(getpid());
     } else if (next == '%') {

@@ -61,10 +61,8 @@ const ParamSet& processParams();
 // The error feedback gain that `params.errorFeedback` means for codes of `bits` bits: 0 is off.
 float errorFeedbackGain(const Params& params, uint32_t bits);
 
-// Hash of all parameters marked `wire`, equal on two ranks if and only if they agree on them.
-uint64_t settingsHash(const Params& params);
-
-// The same parameters as "CINCH_MODE=on CINCH_CODEC=q4 ...", for messages that name a difference.
+// All parameters marked `wire` as "CINCH_MODE=on CINCH_CODEC=q4 ...", for messages that name a
+// difference.
 std::string settingsText(const Params& params);
 
 // A variable that belongs to somebody else (NCCL_DEBUG, NCCL_HOSTID, ...); null where unset.

@@ -14,7 +14,9 @@
 namespace {
 
 void train(const lm::Options& options) {
+  // What can be wrong with this rank alone shows before it meets the others.
   lm::TextCorpus corpus = lm::TextCorpus::load(options.text);
+  if (!options.interface.empty()) lm::readInterfaceCounters(options.interface);
   lm::useDevice(options.rank);
   const lm::Rendezvous rendezvous{options.idFile, options.rank, options.ranks,
                                   options.timeoutSeconds};

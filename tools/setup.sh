@@ -1,6 +1,6 @@
-# Sourced by ./quickstart and ./run-tests: installs with apt what is missing, and nothing where nothing is.
+# Sourced by ./quickstart and ./run-tests: installs with apt what is missing.
 
-# Every package, and what shows that it (or something as good) is there: a command, or a file pattern.
+# Every package, and what shows that it or something as good is there: a command or a file pattern.
 CINCH_PACKAGES=(
   "g++              g++"
   "cmake            cmake"
@@ -59,7 +59,7 @@ install_missing() {
   fi
   say "Installing with apt: ${missing[*]}"
   if [ "$HAVE_ROOT" = no ] || ! command -v apt-get >/dev/null; then
-    echo "error: these Debian packages are missing and cannot be installed from here: ${missing[*]}" >&2
+    echo "error: missing Debian packages, which cannot be installed from here: ${missing[*]}" >&2
     echo "Run this as root or with sudo on Debian or Ubuntu, or install them yourself." >&2
     return 1
   fi

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-# Of the residual's own norm: fp32 sums of a few dozen steps round by far less, a lost tile by far more.
+# Of the residual's own norm: fp32 sums of a few dozen steps round by far less, a lost tile by far
+# more.
 RESIDUAL_TOLERANCE = 1e-3
 
 
@@ -34,19 +35,33 @@ def _loss_distance(rows, name, percent):
 def time_checks(rows, bounds):
     """Only where links have a known rate."""
     return [
-        at_most("fp32: communication over its bound", rows["fp32"]["comm_ms"] / bounds["fp32"], 1.15),
+        at_most(
+            "fp32: communication over its bound", rows["fp32"]["comm_ms"] / bounds["fp32"], 1.15
+        ),
         at_most("q4: communication over its bound", rows["q4"]["comm_ms"] / bounds["q4"], 1.6),
-        at_least("q4: communication shorter than fp32's", rows["fp32"]["comm_ms"] / rows["q4"]["comm_ms"],
-                 4, "x"),
+        at_least(
+            "q4: communication shorter than fp32's",
+            rows["fp32"]["comm_ms"] / rows["q4"]["comm_ms"],
+            4,
+            "x",
+        ),
     ]
 
 
 def wire_checks(rows):
     return [
-        at_least("q4: wire bytes fewer than fp32's", rows["fp32"]["wire_bytes"] / rows["q4"]["wire_bytes"],
-                 7, "x"),
-        at_least("q4: wire bytes fewer than bf16's", rows["bf16"]["wire_bytes"] / rows["q4"]["wire_bytes"],
-                 3.5, "x"),
+        at_least(
+            "q4: wire bytes fewer than fp32's",
+            rows["fp32"]["wire_bytes"] / rows["q4"]["wire_bytes"],
+            7,
+            "x",
+        ),
+        at_least(
+            "q4: wire bytes fewer than bf16's",
+            rows["bf16"]["wire_bytes"] / rows["q4"]["wire_bytes"],
+            3.5,
+            "x",
+        ),
     ]
 
 
@@ -65,18 +80,32 @@ def codec_checks(rows):
     for name in ("q8", "q4"):
         row = rows[name]
         for stage, label in (("nmse", "encode"), ("nmse_reduce", "reduce")):
-            checks.append(_within(f"{name}: reported over predicted error, {label}",
-                                  row[stage] / row[stage + "_expected"], 0.5, 2))
+            checks.append(
+                _within(
+                    f"{name}: reported over predicted error, {label}",
+                    row[stage] / row[stage + "_expected"],
+                    0.5,
+                    2,
+                )
+            )
     return checks
 
 
 def residual_check(norms):
     share = norms["unexplained"] / norms["kept"] if norms["kept"] > 0 else float("inf")
-    return Check("q4: sum(in) - sum(out) - residual, over the residual", f"{share:.2e}",
-                 f"at most {RESIDUAL_TOLERANCE:g}", share <= RESIDUAL_TOLERANCE and norms["outputs_equal"])
+    return Check(
+        "q4: sum(in) - sum(out) - residual, over the residual",
+        f"{share:.2e}",
+        f"at most {RESIDUAL_TOLERANCE:g}",
+        share <= RESIDUAL_TOLERANCE and norms["outputs_equal"],
+    )
 
 
 def identical_check(rows):
     different = [name for name, row in rows.items() if len(set(row["hashes"])) != 1]
-    return Check("parameters identical on all ranks", ", ".join(different) or "all variants", "all variants",
-                 not different)
+    return Check(
+        "parameters identical on all ranks",
+        ", ".join(different) or "all variants",
+        "all variants",
+        not different,
+    )

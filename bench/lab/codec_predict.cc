@@ -5,6 +5,9 @@
 //   codec_predict --codec q4 --count VALUES --steps N FILE...      one file per rank, N gradients
 //   each
 //   {"nmse": 0.0099, "nmse_reduce": 0.0099}
+//
+// As the ranks' own reports: a rank encodes all but its own shard and reduces that one; the figures
+// are the means over the ranks.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
@@ -29,8 +32,8 @@ struct Error {
   double error = 0;
   double power = 0;
 
-  void add(const Values& exact, const Values& decoded) {
-    for (size_t i = 0; i < exact.size(); ++i) {
+  void add(const Values& exact, const Values& decoded, uint64_t first, uint64_t count) {
+    for (uint64_t i = first; i < first + count; ++i) {
       const double difference = static_cast<double>(exact[i]) - decoded[i];
       error += difference * difference;
       power += static_cast<double>(exact[i]) * exact[i];
@@ -41,10 +44,12 @@ struct Error {
 
 class Quantiser {
  public:
-  Quantiser(const Arguments& arguments)
+  explicit Quantiser(const Arguments& arguments)
       : codec_(*cinch::host::findHostCodec("reference")),
         layout_{arguments.count, static_cast<uint32_t>(arguments.files.size()), arguments.codec},
         encoded_(layout_.totalBytes()) {}
+
+  const cinch::wire::ShardLayout& layout() const { return layout_; }
 
   Values roundTrip(const Values& input) {
     cinch::SlotState state{};
@@ -64,21 +69,55 @@ class Quantiser {
   std::vector<uint8_t> encoded_;
 };
 
-void predict(const Arguments& arguments) {
-  Quantiser quantiser(arguments);
-  Error encode, reduce;
-  for (size_t step = 0; step < arguments.steps; ++step) {
-    Values sum(arguments.count, 0.0f);
-    for (const std::string& file : arguments.files) {
-      const auto gradient =
-          cinch::lab::readRaw<float>(file, step * arguments.count * sizeof(float), arguments.count);
-      const Values decoded = quantiser.roundTrip(gradient);
-      encode.add(gradient, decoded);
-      for (size_t i = 0; i < sum.size(); ++i) sum[i] += decoded[i];
-    }
-    reduce.add(sum, quantiser.roundTrip(sum));
+double mean(const std::vector<Error>& errors) {
+  double sum = 0;
+  for (const Error& error : errors) sum += error.relative();
+  return sum / static_cast<double>(errors.size());
+}
+
+class Prediction {
+ public:
+  explicit Prediction(const Arguments& arguments)
+      : arguments_(arguments),
+        quantiser_(arguments),
+        encode_(arguments.files.size()),
+        reduce_(arguments.files.size()) {}
+
+  void addStep(size_t step) {
+    Values sum(arguments_.count, 0.0f);
+    for (uint32_t rank = 0; rank < encode_.size(); ++rank) addGradient(step, rank, sum);
+    const Values decoded = quantiser_.roundTrip(sum);
+    for (uint32_t shard = 0; shard < reduce_.size(); ++shard)
+      reduce_[shard].add(sum, decoded, layout().firstElem(shard), layout().shardElems(shard));
   }
-  std::printf("{\"nmse\": %.9g, \"nmse_reduce\": %.9g}\n", encode.relative(), reduce.relative());
+
+  void print() const {
+    std::printf("{\"nmse\": %.9g, \"nmse_reduce\": %.9g}\n", mean(encode_), mean(reduce_));
+  }
+
+ private:
+  const cinch::wire::ShardLayout& layout() const { return quantiser_.layout(); }
+
+  void addGradient(size_t step, uint32_t rank, Values& sum) {
+    const auto gradient = cinch::lab::readRaw<float>(
+        arguments_.files[rank], step * arguments_.count * sizeof(float), arguments_.count);
+    const Values decoded = quantiser_.roundTrip(gradient);
+    for (uint32_t shard = 0; shard < encode_.size(); ++shard)
+      if (shard != rank)
+        encode_[rank].add(gradient, decoded, layout().firstElem(shard), layout().shardElems(shard));
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += decoded[i];
+  }
+
+  const Arguments& arguments_;
+  Quantiser quantiser_;
+  std::vector<Error> encode_;  // by rank
+  std::vector<Error> reduce_;  // by shard
+};
+
+void predict(const Arguments& arguments) {
+  Prediction prediction(arguments);
+  for (size_t step = 0; step < arguments.steps; ++step) prediction.addStep(step);
+  prediction.print();
 }
 
 }  // namespace

@@ -42,8 +42,10 @@ def steady_from(steps):
 
 def communication_seconds(logs):
     """Of each step: from the last rank's entry to the last rank's completion."""
-    return [max(record["t_done"] for record in records) - max(record["t_enter"] for record in records)
-            for records in zip(*(log["steps"] for log in logs))]
+    return [
+        max(record["t_done"] for record in records) - max(record["t_enter"] for record in records)
+        for records in zip(*(log["steps"] for log in logs))
+    ]
 
 
 def _sent_per_step(log):
@@ -52,9 +54,10 @@ def _sent_per_step(log):
 
 
 def wire_bytes(logs, shared_interface):
-    """(median of the steady steps, mean of all but the first), in bytes that one rank sent per step.
+    """(median of the steady steps, mean of all but the first), in bytes that one rank sent.
 
-    A rank's counter is read at the end of a step, so the first difference belongs to the second step."""
+    A rank's counter is read at the end of a step, so the first difference is the second step's.
+    """
     share = len(logs) if shared_interface else 1
     first = max(0, steady_from(len(logs[0]["steps"])) - 1)
     per_rank = [_sent_per_step(log) for log in logs]
@@ -69,7 +72,8 @@ def summarise(logs, steps, shared_interface):
     first = steady_from(steps)
     steady_wire, mean_wire = wire_bytes(logs, shared_interface)
     return {
-        "step_ms": 1e3 * median(record["t_step"] for log in logs for record in log["steps"][first:]),
+        "step_ms": 1e3
+        * median(record["t_step"] for log in logs for record in log["steps"][first:]),
         "comm_ms": 1e3 * median(communication_seconds(logs)[first:]),
         "wire_bytes": steady_wire,
         "wire_bytes_whole_run": mean_wire,

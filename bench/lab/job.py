@@ -18,7 +18,7 @@ class Job:
     """The ranks' processes. As a context, it leaves none behind."""
 
     def __init__(self, folder, commands, environments):
-        """One command and one environment per rank; what rank i prints goes to folder/rank<i>.out."""
+        """A command and an environment per rank; what rank i prints goes to folder/rank<i>.out."""
         self._folder = folder
         self._commands = commands
         self._environments = environments
@@ -48,7 +48,9 @@ class Job:
             if None not in states:
                 return
             if time.monotonic() > deadline:
-                raise JobFailed(self._describe(states.index(None), f"did not end within {timeout:.0f} s"))
+                raise JobFailed(
+                    self._describe(states.index(None), f"did not end within {timeout:.0f} s")
+                )
             time.sleep(_POLL_SECONDS)
 
     def output_path(self, rank):
@@ -57,9 +59,16 @@ class Job:
     def _start(self, rank, command):
         with open(self.output_path(rank), "wb") as output:
             # The kernel ends a rank whose driver was killed.
-            self._processes.append(subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *command], env=self._environments[rank],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True))
+            self._processes.append(
+                subprocess.Popen(
+                    ["setpriv", "--pdeathsig", "KILL", *command],
+                    env=self._environments[rank],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            )
 
     def _end(self):
         for process in self._processes:

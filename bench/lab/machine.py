@@ -7,8 +7,9 @@ import subprocess
 
 def _output(*command, cwd=None):
     try:
-        return subprocess.run(command, capture_output=True, text=True, cwd=cwd, stdin=subprocess.DEVNULL,
-                              check=True).stdout.strip()
+        return subprocess.run(
+            command, capture_output=True, text=True, cwd=cwd, stdin=subprocess.DEVNULL, check=True
+        ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
 
@@ -28,10 +29,25 @@ def gpus():
 
 def commit(root):
     """Of the source, with a mark where it has been changed since."""
-    return _output("git", "-c", f"safe.directory={root}", "describe", "--always", "--dirty", "--abbrev=12",
-                   cwd=root) or "unknown"
+    return (
+        _output(
+            "git",
+            "-c",
+            f"safe.directory={root}",
+            "describe",
+            "--always",
+            "--dirty",
+            "--abbrev=12",
+            cwd=root,
+        )
+        or "unknown"
+    )
 
 
 def describe():
-    return {"cpu": processor(), "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(),
-            "gpus": gpus()}
+    return {
+        "cpu": processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "gpus": gpus(),
+    }

@@ -1,5 +1,5 @@
-"""Where the ranks live: each in a network namespace of its own behind a link of a given rate, or all on
-this machine's loopback where namespaces are not allowed."""
+"""Where the ranks live: each in a network namespace of its own behind a link of a given rate, or
+all on this machine's loopback where namespaces are not allowed."""
 
 import os
 import re
@@ -61,14 +61,18 @@ class Loopback:
 
 
 class SlowLinks:
-    """One namespace per rank and one that holds a bridge, joined by veth pairs. Everything disappears with
-    the namespaces, whose names carry this process's id."""
+    """One namespace per rank and one that holds a bridge, joined by veth pairs. Everything
+    disappears with the namespaces, whose names carry this process's id."""
 
     interface = "eth0"
     shared_interface = False
 
-    # A queue of 100 ms keeps TCP from stalling; a larger burst would let a 16 MB test run ahead of its rate.
-    _BURST = ("burst", "64kb", "latency", "100ms")
+    # What a link may send at once: 2 ms of its rate. Less loses rate where the kernel's timer is
+    # late, more lets a 16 MB test run ahead of its rate. The queue, of 100 ms, keeps TCP from
+    # stalling.
+    _BURST_SECONDS = 0.002
+    _SMALLEST_BURST = 64 * 1024
+    _QUEUE = ("latency", "100ms")
 
     def __init__(self, ranks, rate, bits_per_second):
         self.ranks = ranks
@@ -115,8 +119,20 @@ class SlowLinks:
     def _add_host(self, rank):
         self._add(rank)
         port = f"port{rank}"
-        self._in(rank, "ip", "link", "add", "eth0", "type", "veth", "peer", "name", port, "netns",
-                 self._name("bridge"))
+        self._in(
+            rank,
+            "ip",
+            "link",
+            "add",
+            "eth0",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            port,
+            "netns",
+            self._name("bridge"),
+        )
         self._in(rank, "ip", "addr", "add", f"10.77.0.{rank + 1}/24", "dev", "eth0")
         self._in(rank, "ip", "link", "set", "eth0", "up")
         self._in("bridge", "ip", "link", "set", port, "master", "br0", "up")
@@ -124,7 +140,22 @@ class SlowLinks:
         self._limit("bridge", port)
 
     def _limit(self, member, interface):
-        self._in(member, "tc", "qdisc", "add", "dev", interface, "root", "tbf", "rate", self.rate, *self._BURST)
+        burst = max(self._SMALLEST_BURST, int(self.bits_per_second / 8 * self._BURST_SECONDS))
+        self._in(
+            member,
+            "tc",
+            "qdisc",
+            "add",
+            "dev",
+            interface,
+            "root",
+            "tbf",
+            "rate",
+            self.rate,
+            "burst",
+            str(burst),
+            *self._QUEUE,
+        )
 
     def _remove(self):
         while self._made:

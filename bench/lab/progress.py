@@ -40,8 +40,10 @@ class Progress:
         share = (self._done + self._weights[self._job] * step / max(1, steps)) / self._total
         elapsed = self._clock() - self._started
         left = format_seconds(elapsed / share - elapsed) if share > 0.02 else "-:--"
-        line = (f"{format_bar(share)} {share:4.0%}  {self._job}: step {step}/{steps}"
-                f"{'  ' + figures if figures else ''}  {format_seconds(elapsed)} gone, {left} left")
+        line = (
+            f"{format_bar(share)} {share:4.0%}  {self._job}: step {step}/{steps}"
+            f"{'  ' + figures if figures else ''}  {format_seconds(elapsed)} gone, {left} left"
+        )
         self._show(line)
 
     def finish_job(self, summary):

@@ -63,7 +63,7 @@ class Training:
 
     def run(self, progress):
         progress.start(self.variant.name)
-        reader = _StepReader(self.path(0, "log"))
+        reader = StepFollower(self.path(0, "log"))
         commands = [self._command(rank) for rank in range(RANKS)]
         environments = [self._environment(rank) for rank in range(RANKS)]
         with Job(self.folder, commands, environments) as job:
@@ -82,14 +82,29 @@ class Training:
     def reported_error(self):
         """The mean over the ranks of what Cinch measured, by stage."""
         slots = [self._compressed_slot(rank) for rank in range(RANKS)]
-        return {stage: sum(slot[stage] for slot in slots) / RANKS for stage in ("nmse", "nmse_reduce")}
+        return {
+            stage: sum(slot[stage] for slot in slots) / RANKS for stage in ("nmse", "nmse_reduce")
+        }
 
     def predicted_error(self, count):
-        return _tool(self._plan, "codec_predict", "--codec", self.variant.name, "--count", str(count), "--steps",
-                     str(len(self._plan.dump_steps)), *(self.path(rank, "gradients") for rank in range(RANKS)))
+        return _tool(
+            self._plan,
+            "codec_predict",
+            "--codec",
+            self.variant.name,
+            "--count",
+            str(count),
+            "--steps",
+            str(len(self._plan.dump_steps)),
+            *(self.path(rank, "gradients") for rank in range(RANKS)),
+        )
 
     def residual_norms(self):
-        files = [path for rank in range(RANKS) for path in (self.path(rank, "sums"), self.path(rank, "residual"))]
+        files = [
+            path
+            for rank in range(RANKS)
+            for path in (self.path(rank, "sums"), self.path(rank, "residual"))
+        ]
         return _tool(self._plan, "residual_check", *files)
 
     def remove_dumps(self):
@@ -104,16 +119,32 @@ class Training:
             report = json.load(file)
         slots = [slot for communicator in report["communicators"] for slot in communicator["slots"]]
         if not slots:
-            raise figures.LogError(f"{self.variant.name}: rank {rank} compressed nothing; its report is "
-                                   f"{self.path(rank, 'stats.txt')}")
+            raise figures.LogError(
+                f"{self.variant.name}: rank {rank} compressed nothing; its report is "
+                f"{self.path(rank, 'stats.txt')}"
+            )
         return max(slots, key=lambda slot: slot["bytes_in"])
 
     def _command(self, rank):
         plan, variant = self._plan, self.variant
-        command = [os.path.join(plan.build, "bin", plan.program), "--rank", str(rank), "--ranks", str(RANKS),
-                   "--id-file", os.path.join(self.folder, "id"), "--steps", str(self.steps), "--seed",
-                   str(plan.seed), "--iface", plan.network.interface, "--log", self.path(rank, "log"),
-                   *variant.arguments]
+        command = [
+            os.path.join(plan.build, "bin", plan.program),
+            "--rank",
+            str(rank),
+            "--ranks",
+            str(RANKS),
+            "--id-file",
+            os.path.join(self.folder, "id"),
+            "--steps",
+            str(self.steps),
+            "--seed",
+            str(plan.seed),
+            "--iface",
+            plan.network.interface,
+            "--log",
+            self.path(rank, "log"),
+            *variant.arguments,
+        ]
         if plan.text:
             command += ["--text", plan.text]
         command += [argument.format(rank=rank, folder=self.folder) for argument in self._extra]
@@ -123,10 +154,14 @@ class Training:
 
     def _environment(self, rank):
         # Cinch's own variables come from the variant alone.
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("CINCH_")}
-        environment |= {"NCCL_HOSTID": f"quickstart-host-{rank}",
-                        "NCCL_SOCKET_IFNAME": "=" + self._plan.network.interface,
-                        "OPENBLAS_NUM_THREADS": "1"}
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("CINCH_")
+        }
+        environment |= {
+            "NCCL_HOSTID": f"quickstart-host-{rank}",
+            "NCCL_SOCKET_IFNAME": "=" + self._plan.network.interface,
+            "OPENBLAS_NUM_THREADS": "1",
+        }
         environment |= self._plan.environment
         if self.variant.settings is not None:
             environment |= self.variant.settings | {"CINCH_STATS": self.path(rank, "stats")}
@@ -135,7 +170,7 @@ class Training:
         return environment
 
 
-class _StepReader:
+class StepFollower:
     """Follows the log of a running rank."""
 
     def __init__(self, path):
@@ -163,8 +198,12 @@ class _StepReader:
 
 
 def _tool(plan, name, *arguments):
-    done = subprocess.run([os.path.join(plan.build, "bin", name), *arguments], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [os.path.join(plan.build, "bin", name), *arguments],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
     if done.returncode != 0:
         raise figures.LogError(done.stderr.strip() or f"{name} ended with status {done.returncode}")
     return json.loads(done.stdout)

@@ -44,6 +44,7 @@ struct Streams {
   QueueList nonBlocking;
   QueueList legacy;  // the null stream's
   HandleTable<cudaStream_t, Stream> handles;
+  HandleTable<cudaStream_t, Stream> perThread;  // apart from the others: a reset spares them
 };
 
 Streams& streams() {
@@ -71,18 +72,18 @@ const std::shared_ptr<Stream>& legacyStream() {
   return *stream;
 }
 
-// A thread's default stream, destroyed with the thread. In a forked child its queue has no worker
-// and its locks may be held by threads that do not exist there, so it is left alone.
+// A thread's default stream, destroyed with the thread; not so in a forked child, where its queue
+// has no worker and its locks may be held by threads that do not exist.
 struct PerThread {
-  std::shared_ptr<Stream> stream = std::make_shared<Stream>(StreamTraits{});
+  const cudaStream_t handle = streams().perThread.add(std::make_shared<Stream>(StreamTraits{}));
   ~PerThread() {
-    if (inForkedChild()) new std::shared_ptr<Stream>(std::move(stream));
+    if (!inForkedChild()) streams().perThread.remove(handle);
   }
 };
 
-const std::shared_ptr<Stream>& perThreadStream() {
+std::shared_ptr<Stream> perThreadStream() {
   thread_local const PerThread own;
-  return own.stream;
+  return streams().perThread.find(own.handle);
 }
 
 }  // namespace

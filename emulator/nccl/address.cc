@@ -66,6 +66,13 @@ Address fromSocketAddress(const sockaddr* from) {
   return address;
 }
 
+// Addresses of one link alone mean nothing to other hosts.
+bool isLinkLocal(const sockaddr* address) {
+  if (address->sa_family != AF_INET6) return false;
+  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
+  return IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
+}
+
 // Interfaces that are up and have an address: IPv4 before IPv6, each in the kernel's order.
 std::vector<Interface> upInterfaces() {
   ifaddrs* list = nullptr;
@@ -75,7 +82,7 @@ std::vector<Interface> upInterfaces() {
   for (const int family : {AF_INET, AF_INET6}) {
     for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
       if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != family) continue;
-      if ((entry->ifa_flags & IFF_UP) == 0) continue;
+      if ((entry->ifa_flags & IFF_UP) == 0 || isLinkLocal(entry->ifa_addr)) continue;
       found.push_back({entry->ifa_name, fromSocketAddress(entry->ifa_addr)});
     }
   }
@@ -199,22 +206,18 @@ int connectOutcome(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
 }
 
-Result<Descriptor> connectUntil(const Address& address, Clock::time_point deadline) {
+Result<Descriptor> connectTo(const Address& address, Clock::time_point deadline, Refusal refusal) {
   while (true) {
     Result<Descriptor> socket = beginConnect(address);
-    if (!socket && socket.error().status != Status::remoteError) return socket;
-    int outcome = ECONNREFUSED;
-    if (socket) {
-      const auto left =
-          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-      pollfd target{socket.value().get(), POLLOUT, 0};
-      const bool answered = poll(&target, 1, std::max<int>(0, left.count())) > 0;
-      outcome = answered ? connectOutcome(target.fd) : ETIMEDOUT;
-      if (outcome == 0) return socket;
-    }
-    if (outcome != ECONNREFUSED || Clock::now() >= deadline) {
-      return systemError("connect to", address, outcome);
-    }
+    if (!socket) return socket;
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    pollfd target{socket.value().get(), POLLOUT, 0};
+    const bool answered = poll(&target, 1, std::max<int>(0, left.count())) > 0;
+    const int outcome = answered ? connectOutcome(target.fd) : ETIMEDOUT;
+    if (outcome == 0) return socket;
+    const bool retries = refusal == Refusal::isRetried && outcome == ECONNREFUSED;
+    if (!retries || Clock::now() >= deadline) return systemError("connect to", address, outcome);
     std::this_thread::sleep_for(kRetryPause);
   }
 }

@@ -1,4 +1,4 @@
-// IP addresses, the choice of a network interface, and blocking-free socket basics.
+// IP addresses, the choice of a network interface, and sockets that never block.
 #pragma once
 
 #include <netinet/in.h>
@@ -67,13 +67,17 @@ class Descriptor {
 // Listens on `address`, without blocking; a port of 0 is replaced by the one that was given.
 Result<Descriptor> listenOn(Address& address);
 
-// Begins to connect, without blocking: completion shows as POLLOUT, its outcome in connectOutcome().
+// Begins to connect, without blocking: completion shows as POLLOUT, its outcome in
+// connectOutcome().
 Result<Descriptor> beginConnect(const Address& address);
 // 0, or the errno that the connection attempt ended with.
 int connectOutcome(int fd);
 
-// Connects, again and again while it is refused, until `deadline`. The socket does not block.
-Result<Descriptor> connectUntil(const Address& address, Clock::time_point deadline);
+// What a refused connection means: that nobody will ever listen there, or only not yet.
+enum class Refusal { isFinal, isRetried };
+
+// Connects, waiting until `deadline` at most. The socket does not block.
+Result<Descriptor> connectTo(const Address& address, Clock::time_point deadline, Refusal refusal);
 
 // Takes one waiting connection; a closed descriptor where there is none.
 Descriptor acceptWaiting(int listener);

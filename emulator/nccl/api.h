@@ -1,5 +1,5 @@
-// How the exported functions are defined: pncclX holds the code, ncclX is a weak second name for it,
-// so that another library may put its own ncclX in front and still reach ours.
+// How the exported functions are defined: pncclX holds the code, ncclX is a weak second name for
+// it, so that another library may put its own ncclX in front and still reach ours.
 #pragma once
 
 #include <nccl.h>
@@ -9,13 +9,14 @@
 #include "common/result.h"
 #include "emulator/nccl/debug.h"
 
-#define CINCH_NCCL_API(resultType, name, ...)                            \
+#define CINCH_NCCL_API(resultType, name, ...)                                   \
   extern "C" [[gnu::weak, gnu::alias("p" #name)]] resultType name(__VA_ARGS__); \
   extern "C" resultType p##name(__VA_ARGS__)
 
 namespace cinch::emulator {
 
-// Runs the body of an exported function: errors are logged, exceptions (memory, threads) stay inside.
+// Runs the body of an exported function: errors are logged, exceptions (memory, threads) stay
+// inside.
 template <class Body>
 ncclResult_t guarded(Body body) {
   try {

@@ -53,8 +53,7 @@ Result<void> checkOperation(const Operation& operation, const Communicator& comm
   if (elementBytes(operation.type) == 0) {
     return errorf(Status::invalidArgument, "%s: invalid type %d", function, operation.type);
   }
-  if (hasPeer(operation.kind) &&
-      (operation.peer < 0 || operation.peer >= communicator.nRanks())) {
+  if (hasPeer(operation.kind) && (operation.peer < 0 || operation.peer >= communicator.nRanks())) {
     return errorf(Status::invalidArgument, "%s: invalid root or peer %d (ranks are 0 to %d)",
                   function, operation.peer, communicator.nRanks() - 1);
   }

@@ -22,9 +22,10 @@ Result<void> readConfig(const ncclConfig_t* config, CommunicatorSettings* settin
                   "ncclCommInitRankConfig: config was not made with NCCL_CONFIG_INITIALIZER");
   }
   if (config->blocking == 0) {
-    return errorf(Status::invalidArgument,
-                  "ncclCommInitRankConfig: non-blocking communicators (config.blocking = 0) are not "
-                  "in the emulator yet");
+    return errorf(
+        Status::invalidArgument,
+        "ncclCommInitRankConfig: non-blocking communicators (config.blocking = 0) are not "
+        "in the emulator yet");
   }
   if (hasField(*config, offsetof(ncclConfig_t, trafficClass), sizeof config->trafficClass)) {
     settings->trafficClass = config->trafficClass;
@@ -39,13 +40,6 @@ Result<void> readConfig(const ncclConfig_t* config, CommunicatorSettings* settin
 void logVersionOnce() {
   static std::atomic<bool> logged{false};
   if (!logged.exchange(true)) logVersion();
-}
-
-Result<void> initialise(ncclComm_t handle, const UniqueId& id) {
-  const std::shared_ptr<Communicator> communicator = find(handle);
-  const Result<void> result = communicator->initialise(id);
-  if (!result) forget(handle);
-  return result;
 }
 
 Result<void> createCommunicator(ncclComm_t* comm, int nRanks, const ncclUniqueId& packed, int rank,
@@ -65,9 +59,14 @@ Result<void> createCommunicator(ncclComm_t* comm, int nRanks, const ncclUniqueId
     return errorf(Status::cudaError, "ncclCommInitRank: no device: %s", cudaGetErrorString(error));
   }
   if (rank == 0) logVersionOnce();
-  const ncclComm_t handle = enlist(std::make_shared<Communicator>(std::move(settings)));
+  const auto communicator = std::make_shared<Communicator>(std::move(settings));
+  const ncclComm_t handle = enlist(communicator);
   *comm = handle;
-  Group::current().addInitialisation([handle, id = id.value()] { return initialise(handle, id); });
+  Group::current().addInitialisation([communicator, handle, id = id.value()] {
+    const Result<void> result = communicator->initialise(id);
+    if (!result) forget(handle);
+    return result;
+  });
   return {};
 }
 
@@ -86,8 +85,8 @@ ncclResult_t initRank(ncclComm_t* comm, int nRanks, const ncclUniqueId& id, int 
 }
 
 Error unknownCommunicator(const char* function) {
-  return errorf(Status::invalidArgument,
-                "%s: comm is not a communicator, or was destroyed before", function);
+  return errorf(Status::invalidArgument, "%s: comm is not a communicator, or was destroyed before",
+                function);
 }
 
 // Runs `action` on the communicator behind `comm`.
@@ -187,7 +186,8 @@ CINCH_NCCL_API(ncclResult_t, ncclCommCount, const ncclComm_t comm, int* count) {
 }
 
 CINCH_NCCL_API(ncclResult_t, ncclCommCuDevice, const ncclComm_t comm, int* device) {
-  return query(comm, "ncclCommCuDevice", device, [](const Communicator& it) { return it.device(); });
+  return query(comm, "ncclCommCuDevice", device,
+               [](const Communicator& it) { return it.device(); });
 }
 
 CINCH_NCCL_API(ncclResult_t, ncclCommUserRank, const ncclComm_t comm, int* rank) {

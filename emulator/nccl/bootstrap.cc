@@ -15,7 +15,6 @@
 namespace cinch::emulator {
 namespace {
 
-// A living root listens before its id exists, unless NCCL_COMM_ID told everybody in advance.
 constexpr auto kConnectPatience = std::chrono::seconds(10);
 constexpr auto kSendPatience = std::chrono::seconds(30);
 // Ids made from NCCL_COMM_ID must be the same in all processes.
@@ -83,6 +82,7 @@ Result<UniqueId> createUniqueId() {
   const Result<Interface> interface = chooseInterface();
   if (!interface) return interface.error();
   id.root = interface.value().address;
+  logInfo("Bootstrap : Using %s:%s", interface.value().name.c_str(), addressText(id.root).c_str());
   id.nonce = randomNonce();
   CINCH_TRY(startRoot(id.root, id.nonce));
   return id;
@@ -95,7 +95,9 @@ Result<void> startNamedRoot(const UniqueId& id, int rank) {
 }
 
 Result<Bootstrap> Bootstrap::join(const UniqueId& id, int rank, int nRanks) {
-  Result<Descriptor> socket = connectUntil(id.root, Clock::now() + kConnectPatience);
+  // A living root listened before its id existed, unless NCCL_COMM_ID told everybody in advance.
+  const Refusal refusal = id.nonce == kNamedNonce ? Refusal::isRetried : Refusal::isFinal;
+  Result<Descriptor> socket = connectTo(id.root, Clock::now() + kConnectPatience, refusal);
   if (!socket) {
     return errorf(socket.error().status,
                   "bootstrap: %s (is the process that called ncclGetUniqueId still running, and "

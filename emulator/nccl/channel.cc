@@ -18,8 +18,8 @@ Error Channel::netError(const char* action, ncclResult_t result) const {
 
 Result<void> Channel::prepareSlots() {
   slots_ = std::make_unique<char[]>(kSlots * kSlotBytes);
-  const ncclResult_t result = net_.transport->regMr(connection_, slots_.get(), kSlots * kSlotBytes,
-                                                    kNetPointerHost, &mr_);
+  const ncclResult_t result =
+      net_.transport->regMr(connection_, slots_.get(), kSlots * kSlotBytes, kNetPointerHost, &mr_);
   if (result != ncclSuccess) return netError("register buffers for", result);
   return {};
 }
@@ -32,8 +32,7 @@ Result<bool> Channel::testRequests() {
   const uint64_t before = nDone_;
   while (nDone_ < nPosted_) {
     int done = 0;
-    const ncclResult_t result =
-        net_.transport->test(requests_[nDone_ % kSlots], &done, nullptr);
+    const ncclResult_t result = net_.transport->test(requests_[nDone_ % kSlots], &done, nullptr);
     if (result != ncclSuccess) return netError("exchange data with", result);
     if (done == 0) break;
     ++nDone_;

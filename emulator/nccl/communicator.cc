@@ -62,8 +62,8 @@ Registry& registry() {
 Result<void> Communicator::initialise(const UniqueId& id) {
   setDebugDevice(settings_.device);
   CINCH_TRY(startNamedRoot(id, rank()));
-  auto connections = Connections::listen(socketTransport(), id.nonce, settings_.trafficClass,
-                                         rank(), nRanks());
+  auto connections =
+      Connections::listen(socketTransport(), id.nonce, settings_.trafficClass, rank(), nRanks());
   if (!connections) return connections.error();
   connections_ = std::move(connections.value());
   logInfo("Using network %s", socketTransport().name);
@@ -108,8 +108,9 @@ Result<void> Communicator::readTable(const std::vector<char>& all) {
     hosts.insert(other.hostHash);
     handles.insert(handles.end(), entry + sizeof other, entry + perRank);
   }
-  nHosts_ = static_cast<int>(hosts.size());
   connections_->setTable(std::move(handles));
+  logInfo("comm %p rank %d nRanks %d nNodes %zu", static_cast<const void*>(this), rank(), nRanks(),
+          hosts.size());
   return {};
 }
 
@@ -124,17 +125,18 @@ Result<void> Communicator::connectRing(Bootstrap& bootstrap) {
 }
 
 void Communicator::logLine(const UniqueId& id, const char* what) const {
-  logInfo("ncclCommInitRank comm %p rank %d nranks %d nnodes %d cudaDev %d busId %s commId 0x%llx"
-          "%s%s - %s",
-          static_cast<const void*>(this), rank(), nRanks(), nHosts_, device(),
-          busId(device()).c_str(), static_cast<unsigned long long>(id.nonce),
-          settings_.name.empty() ? "" : " name ", settings_.name.c_str(), what);
+  logInfo(
+      "ncclCommInitRank comm %p rank %d nranks %d cudaDev %d busId %s commId 0x%llx"
+      "%s%s - %s",
+      static_cast<const void*>(this), rank(), nRanks(), device(), busId(device()).c_str(),
+      static_cast<unsigned long long>(id.nonce), settings_.name.empty() ? "" : " name ",
+      settings_.name.c_str(), what);
 }
 
 Result<void> Communicator::launch(std::vector<Operation> operations,
                                   std::vector<cudaStream_t> streams) {
-  const auto plan = std::make_shared<Plan>(std::move(operations), std::move(streams),
-                                           progress_->wakeup());
+  const auto plan =
+      std::make_shared<Plan>(std::move(operations), std::move(streams), progress_->wakeup());
   CINCH_TRY(progress_->submit(plan));
   const Result<void> enqueued = Plan::enqueue(plan);
   // Some streams may hold the plan already: it can neither run nor be taken back.

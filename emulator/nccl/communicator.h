@@ -50,7 +50,6 @@ class Communicator {
   void logLine(const UniqueId& id, const char* what) const;
 
   const CommunicatorSettings settings_;
-  int nHosts_ = 0;
   std::unique_ptr<Connections> connections_;
   std::unique_ptr<ProgressThread> progress_;  // uses connections_
 };

@@ -77,8 +77,8 @@ Result<bool> Connections::connectRing() {
     const int next = (net_.rank + 1) % nRanks_;
     const int previous = (net_.rank + nRanks_ - 1) % nRanks_;
     ringOut_ = std::make_unique<SendChannel>(net_, next, handleOf(next, 0));
-    ringIn_ = std::make_unique<ReceiveChannel>(net_, previous,
-                                               std::exchange(ringListener_, nullptr));
+    ringIn_ =
+        std::make_unique<ReceiveChannel>(net_, previous, std::exchange(ringListener_, nullptr));
   }
   const Result<bool> out = ringOut_->progress();
   if (!out) return out;
@@ -98,8 +98,8 @@ SendChannel& Connections::sendTo(int peer) {
 ReceiveChannel& Connections::receiveFrom(int peer) {
   std::unique_ptr<ReceiveChannel>& channel = receives_[peer];
   if (channel == nullptr) {
-    channel = std::make_unique<ReceiveChannel>(net_, peer,
-                                               std::exchange(listeners_[peer], nullptr));
+    channel =
+        std::make_unique<ReceiveChannel>(net_, peer, std::exchange(listeners_[peer], nullptr));
   }
   return *channel;
 }

@@ -20,9 +20,11 @@ constexpr size_t kLineBytes = 1024;
 Level levelFromEnvironment() {
   const char* text = environmentVariable("NCCL_DEBUG");
   if (text == nullptr) return Level::none;
-  const std::pair<const char*, Level> names[] = {
-      {"VERSION", Level::version}, {"WARN", Level::warn}, {"INFO", Level::info},
-      {"ABORT", Level::info},      {"TRACE", Level::info}};
+  const std::pair<const char*, Level> names[] = {{"VERSION", Level::version},
+                                                 {"WARN", Level::warn},
+                                                 {"INFO", Level::info},
+                                                 {"ABORT", Level::info},
+                                                 {"TRACE", Level::info}};
   for (const auto& [name, level] : names) {
     if (strcasecmp(text, name) == 0) return level;
   }
@@ -32,8 +34,8 @@ Level levelFromEnvironment() {
 FILE* openOutput(Level level) {
   if (level <= Level::version) return stdout;  // as NCCL: the file is for its warnings
   const char* pattern = environmentVariable("NCCL_DEBUG_FILE");
-  FILE* file = pattern == nullptr || *pattern == '\0' ? nullptr
-                                                      : fopen(expandPath(pattern).c_str(), "w");
+  FILE* file =
+      pattern == nullptr || *pattern == '\0' ? nullptr : fopen(expandPath(pattern).c_str(), "w");
   return file == nullptr ? stdout : file;
 }
 
@@ -65,7 +67,9 @@ void writeLine(Log& log, const char* kind, const char* text) {
 
 }  // namespace
 
-void setDebugDevice(int device) { threadDevice = device; }
+void setDebugDevice(int device) {
+  threadDevice = device;
+}
 
 void logVersion() {
   Log& log = processLog();

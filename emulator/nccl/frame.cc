@@ -15,7 +15,7 @@ constexpr size_t kReadBytes = 64 << 10;
 
 Result<void> writeAll(int fd, const char* bytes, size_t nBytes, Clock::time_point deadline) {
   while (nBytes > 0) {
-    const ssize_t sent = send(fd, bytes, nBytes, MSG_NOSIGNAL);
+    const ssize_t sent = send(fd, bytes, nBytes, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
       bytes += sent;
       nBytes -= sent;

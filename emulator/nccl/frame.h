@@ -1,5 +1,5 @@
-// The bootstrap's wire format: frames of a fixed header and a payload, both ends on hosts of the same
-// byte order.
+// The bootstrap's wire format: frames of a fixed header and a payload, both ends on hosts of the
+// same byte order.
 #pragma once
 
 #include <cstdint>

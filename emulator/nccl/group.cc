@@ -19,6 +19,7 @@ size_t nBytes(const Operation& operation) {
 }
 
 Result<void> runAll(const std::vector<std::function<Result<void>()>>& jobs) {
+  if (jobs.size() == 1) return jobs.front()();
   std::vector<Result<void>> results(jobs.size());
   std::vector<std::thread> threads;
   for (size_t i = 0; i < jobs.size(); ++i) {
@@ -46,9 +47,8 @@ Result<void> Group::end() {
 
 void Group::addOperation(std::shared_ptr<Communicator> communicator, const Operation& operation,
                          cudaStream_t stream) {
-  auto batch = std::find_if(calls_.batches.begin(), calls_.batches.end(), [&](const Batch& it) {
-    return it.communicator == communicator;
-  });
+  auto batch = std::find_if(calls_.batches.begin(), calls_.batches.end(),
+                            [&](const Batch& it) { return it.communicator == communicator; });
   if (batch == calls_.batches.end()) {
     batch = calls_.batches.insert(batch, Batch{std::move(communicator), {}, {}});
   }

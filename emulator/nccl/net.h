@@ -62,8 +62,9 @@ struct NetTransport {
   ncclResult_t (*closeListen)(void* listener);
   ncclResult_t (*finalize)(void* context);
 
-  // Not in NCCL's table, null for plugins: the descriptor whose readiness (POLLIN, POLLOUT) lets the
-  // oldest request of this connection move, so that a thread can sleep instead of polling blindly.
+  // Not in NCCL's table, null for plugins: the descriptor whose readiness (POLLIN, POLLOUT) lets
+  // the oldest request of this connection move, so that a thread can sleep instead of polling
+  // blindly.
   void (*pollTarget)(void* connection, int* descriptor, short* events);
 };
 

@@ -41,8 +41,7 @@ struct Connection {
   Descriptor socket;
   Address peer;
   bool sends = false;
-  bool established = false;  // the opening nonce has moved
-  uint64_t nonce = 0;
+  uint64_t nonce = 0;  // opens the connection: proves that the handle was known
   size_t nonceDone = 0;
   ncclResult_t broken = ncclSuccess;  // sticky
   std::array<Request, kNetMaxRequests> requests;
@@ -85,7 +84,8 @@ Progress fail(Connection& connection, int error) {
                       error == ECONNREFUSED || error == EHOSTUNREACH;
   connection.broken = remote ? ncclRemoteError : ncclSystemError;
   logWarn("NET/Socket : connection %s %s: %s", connection.sends ? "to" : "from",
-          addressText(connection.peer).c_str(), error == 0 ? "closed by the peer" : strerror(error));
+          addressText(connection.peer).c_str(),
+          error == 0 ? "closed by the peer" : strerror(error));
   return Progress::failed;
 }
 
@@ -119,10 +119,11 @@ Progress sendSome(Connection& connection, Request& request) {
 Progress checkSize(Connection& connection, const Request& request) {
   if (request.nBytes <= request.capacity) return Progress::moved;
   connection.broken = request.nBytes > kMaxMessageBytes ? ncclRemoteError : ncclInvalidUsage;
-  logWarn("NET/Socket : message truncated : receiving %llu bytes from %s into a buffer of %zu. Do "
-          "all ranks call the same collective with the same count and type?",
-          static_cast<unsigned long long>(request.nBytes), addressText(connection.peer).c_str(),
-          request.capacity);
+  logWarn(
+      "NET/Socket : message truncated : receiving %llu bytes from %s into a buffer of %zu. Do "
+      "all ranks call the same collective with the same count and type?",
+      static_cast<unsigned long long>(request.nBytes), addressText(connection.peer).c_str(),
+      request.capacity);
   return Progress::failed;
 }
 
@@ -372,10 +373,10 @@ void socketPollTarget(void* connection, int* descriptor, short* events) {
 
 const NetTransport& socketTransport() {
   static constexpr NetTransport transport = {
-      "Socket",    socketInit,    socketDevices, socketGetProperties, socketListen, socketConnect,
-      socketAccept, socketRegMr,  socketDeregMr, socketIsend,         socketIrecv,  socketIflush,
-      socketTest,  socketClose,   socketClose,   socketCloseListen,   socketFinalize,
-      socketPollTarget,
+      "Socket",          socketInit,     socketDevices,    socketGetProperties, socketListen,
+      socketConnect,     socketAccept,   socketRegMr,      socketDeregMr,       socketIsend,
+      socketIrecv,       socketIflush,   socketTest,       socketClose,         socketClose,
+      socketCloseListen, socketFinalize, socketPollTarget,
   };
   return transport;
 }

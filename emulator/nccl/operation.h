@@ -11,12 +11,12 @@ enum class Kind { allReduce, reduceScatter, allGather, broadcast, reduce, send, 
 
 struct Operation {
   Kind kind;
-  const void* input;   // null for receive
-  void* output;        // null for send
-  size_t count;        // of the API call: per rank for allGather (input) and reduceScatter (output)
+  const void* input;  // null for receive
+  void* output;       // null for send
+  size_t count;       // of the API call: per rank for allGather (input) and reduceScatter (output)
   ncclDataType_t type;
-  ncclRedOp_t op;      // ncclSum where nothing is reduced
-  int peer;            // root, or the other end of a send or receive; -1: none
+  ncclRedOp_t op;  // ncclSum where nothing is reduced
+  int peer;        // root, or the other end of a send or receive; -1: none
 };
 
 inline bool isPointToPoint(Kind kind) {

@@ -7,7 +7,7 @@ void Plan::runInStream(void* plan) {
   const std::unique_ptr<std::shared_ptr<Plan>> owner(static_cast<std::shared_ptr<Plan>*>(plan));
   Plan& self = **owner;
   if (self.nStreamsMissing_.fetch_sub(1) == 1) self.wakeup_->notify();
-  self.done_.wait(false);
+  self.done_.wait(0);
 }
 
 Result<void> Plan::enqueue(const std::shared_ptr<Plan>& plan) {

@@ -26,11 +26,10 @@ class Plan {
 
   const std::vector<Operation>& operations() const { return operations_; }
   bool isReady() const { return nStreamsMissing_.load() == 0; }
-  bool isDone() const { return done_.load(); }
 
   // Done, or abandoned: the streams go on.
   void finish() {
-    done_.store(true);
+    done_.store(1);
     done_.notify_all();
   }
 
@@ -44,7 +43,7 @@ class Plan {
   const std::vector<cudaStream_t> streams_;
   const std::shared_ptr<Wakeup> wakeup_;
   std::atomic<int> nStreamsMissing_;
-  std::atomic<bool> done_{false};
+  std::atomic<int> done_{0};  // an int: the type that threads can sleep on directly
 };
 
 }  // namespace cinch::emulator

@@ -13,7 +13,7 @@ namespace {
 // Spinning pays while a peer answers within it; longer would take the core from those who compute.
 constexpr auto kSpin = std::chrono::microseconds(50);
 // Between two looks at something that has no descriptor to sleep on.
-constexpr timespec kBlindSleep = {0, 100'000};
+constexpr timespec kBlindSleep = {0, 500'000};
 
 }  // namespace
 

@@ -129,10 +129,11 @@ constexpr Row row() {
           Reduction{copy<Element>, combine<Element, Minimum>, nullptr}, average<Element>()};
 }
 
-constexpr std::array<Row, ncclBfloat16 + 1> kReductions = {  // by ncclDataType_t
-    row<PlainElement<int8_t>>(),  row<PlainElement<uint8_t>>(),  row<PlainElement<int32_t>>(),
+constexpr std::array<Row, ncclBfloat16 + 1> kReductions = {
+    // by ncclDataType_t
+    row<PlainElement<int8_t>>(),   row<PlainElement<uint8_t>>(), row<PlainElement<int32_t>>(),
     row<PlainElement<uint32_t>>(), row<PlainElement<int64_t>>(), row<PlainElement<uint64_t>>(),
-    row<Float16Element>(),        row<PlainElement<float>>(),    row<PlainElement<double>>(),
+    row<Float16Element>(),         row<PlainElement<float>>(),   row<PlainElement<double>>(),
     row<Bfloat16Element>(),
 };
 

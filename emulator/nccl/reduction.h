@@ -10,8 +10,8 @@ namespace cinch::emulator {
 // Bytes of one element; 0 for a type that does not exist.
 size_t elementBytes(ncclDataType_t type);
 
-// The three things that a reduction does, each over `count` elements of any alignment that suits the
-// type. Results are rounded to the type at every call, as on a ring of GPUs.
+// The three things that a reduction does, each over `count` elements of any alignment that suits
+// the type. Results are rounded to the type at every call, as on a ring of GPUs.
 struct Reduction {
   // out = own, scaled where the operation scales its inputs
   void (*load)(const void* own, void* out, size_t count, int nRanks);

@@ -1,13 +1,13 @@
-// What one rank does in one operation, step by step. Pure arithmetic: all ranks compute it alike, so
-// sender and receiver agree on every message without telling each other.
+// What one rank does in one operation, step by step. Pure arithmetic: all ranks compute it alike,
+// so sender and receiver agree on every message without telling each other.
 //
 // Data moves as slices through two shapes:
 //
 // - circle (AllReduce, ReduceScatter, AllGather): the buffer is cut into one chunk per rank, which
-//   travels round the ring for `hops` hops. Chunks are cut into slices, `window` of which follow one
-//   another at each hop, so that a rank receives one slice while it sends the next: message i of a
-//   rank is made from message i - window of its predecessor. Longer chunks take several rounds,
-//   whose messages follow without a gap.
+//   travels round the ring for `hops` hops. Chunks are cut into slices, `window` of which follow
+//   one another at each hop, so that a rank receives one slice while it sends the next: message i
+//   of a rank is made from message i - window of its predecessor. Longer chunks take several
+//   rounds, whose messages follow without a gap.
 // - chain (Broadcast, Reduce, Send, Receive, local copies): slices flow from the first position to
 //   the last.
 #pragma once
@@ -77,11 +77,11 @@ class Schedule {
   size_t reduceHops_ = 0;  // the first of them, which combine
   size_t window_ = 0;      // slices
   size_t nMessages_ = 0;
-  int shift_ = 0;            // a rank's first message is of chunk rank - shift
-  size_t inputStride_ = 0;   // elements between chunks of the input
+  int shift_ = 0;           // a rank's first message is of chunk rank - shift
+  size_t inputStride_ = 0;  // elements between chunks of the input
   size_t outputStride_ = 0;
-  size_t chunkCount_ = 0;    // elements of a chunk
-  size_t totalCount_ = 0;    // elements of all chunks: the last ones may be short or empty
+  size_t chunkCount_ = 0;  // elements of a chunk
+  size_t totalCount_ = 0;  // elements of all chunks: the last ones may be short or empty
 
   // Chain.
   bool isFirst_ = false;

@@ -13,8 +13,8 @@
 namespace lm {
 
 struct Shape {
-  size_t context = 32;  // bytes that the model sees
-  size_t embedding = 32;
+  size_t context = 16;  // bytes that the model sees
+  size_t embedding = 64;
   size_t hidden = 1536;  // width of both hidden layers
 
   static constexpr size_t kBytes = 256;  // values of a byte

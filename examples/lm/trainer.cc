@@ -34,6 +34,21 @@ void checkEqualParameters(const std::vector<RankReport>& reports, int step) {
                                std::to_string(rank) + " differ from those of rank 0");
 }
 
+// The time since it was made, without what it is told to leave out.
+class Stopwatch {
+ public:
+  double seconds() const { return monotonicSeconds() - started_; }
+  template <class Work>
+  void exclude(Work work) {
+    const double before = monotonicSeconds();
+    work();
+    started_ += monotonicSeconds() - before;
+  }
+
+ private:
+  double started_ = monotonicSeconds();
+};
+
 }  // namespace
 
 Trainer::Trainer(const Options& options, TextCorpus corpus, Communicator& communicator)
@@ -65,18 +80,18 @@ EvaluationRecord Trainer::evaluate(int step) {
 }
 
 void Trainer::trainStep(int step) {
-  const double started = monotonicSeconds();
+  Stopwatch watch;
   const Batch batch = corpus_.trainingBatch(options_.seed, static_cast<uint64_t>(step),
                                             options_.rank, options_.batch, model_.shape().context);
   StepRecord record;
   record.step = step;
   record.loss = model_.lossAndGradient(batch, gradient_);
   bucket_.prepare(gradient_);
-  dump_.addSent(step, gradient_);
+  watch.exclude([&] { dump_.addSent(step, gradient_); });
   record.reduction = bucket_.allReduce(gradient_);
-  dump_.addReduced(gradient_);
+  watch.exclude([&] { dump_.addReduced(gradient_); });
   adam_.update(gradient_, learningRate(step, options_.steps, options_.rate), model_.parameters());
-  record.seconds = monotonicSeconds() - started;
+  record.seconds = watch.seconds();
   record.counters = readCounters();
   trainSeconds_ += record.seconds;
   log_.add(record);

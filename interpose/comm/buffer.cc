@@ -22,6 +22,7 @@ Result<Buffer> Buffer::allocate(const DeviceTable& device, size_t nBytes, Where 
 
 Buffer::~Buffer() {
   if (memory_ == nullptr) return;
+  const RelaxedCapture relaxed(*device_);
   if (where_ == Where::host)
     device_->releaseHost(memory_);
   else

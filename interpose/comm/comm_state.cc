@@ -7,11 +7,6 @@
 namespace cinch {
 namespace {
 
-// Room for what goes out and what comes in.
-size_t greetingBytes(int nRanks) {
-  return 2 * kGreetingBytes * static_cast<size_t>(nRanks);
-}
-
 std::string faultText(uint32_t bits) {
   static constexpr const char* kNames[] = {"magic", "version", "codec", "plan", "slot", "ordinal"};
   std::string text;
@@ -22,7 +17,7 @@ std::string faultText(uint32_t bits) {
 
 }  // namespace
 
-Result<CommResources> CommResources::allocate(bool emulator, int nRanks) {
+Result<CommResources> CommResources::allocate(bool emulator) {
   auto library = loadCodecLibrary(emulator);
   if (!library.ok()) return library.error();
   CommResources resources;
@@ -34,9 +29,6 @@ Result<CommResources> CommResources::allocate(bool emulator, int nRanks) {
   if (!fault.ok()) return fault.error();
   resources.fault = std::move(fault.value());
   *resources.fault.as<uint32_t>() = 0;
-  auto greeting = Buffer::allocate(device, greetingBytes(nRanks), Buffer::Where::device);
-  if (!greeting.ok()) return greeting.error();
-  resources.greeting = std::move(greeting.value());
   return resources;
 }
 
@@ -78,7 +70,6 @@ Slot& CommState::slotOf(uint32_t signatureIndex, const Signature& signature) {
       signature.count, elementTypeOf(signature.dataType), codec, signature.op == OpClass::avg,
       static_cast<uint32_t>(rank), static_cast<uint32_t>(nRanks));
   const float gain = errorFeedbackGain(params_, wire::bitsOf(codec));
-  const std::lock_guard lock(slotsMutex_);
   slots_.push_back(std::make_unique<Slot>(static_cast<uint32_t>(slots_.size()), describe(signature),
                                           plan, gain));
   slot = slots_.back().get();
@@ -113,26 +104,12 @@ ncclResult_t CommState::health() {
                      faultText(bits).c_str()));
 }
 
-void CommState::refreshFigures() {
-  const std::lock_guard lock(slotsMutex_);
-  for (const auto& slot : slots_)
-    if (slot->stats->compressed.load(std::memory_order_relaxed) > 0) slot->readMirror();
-}
-
-void CommState::readFinalFigures() {
-  for (const auto& slot : slots_) {
-    if (slot->calls == 0) continue;
-    if (!slot->mirrorState(*resources.device, nullptr).ok()) continue;
-    if (resources.device->streamSynchronize(nullptr) == 0) slot->readMirror();
-  }
-}
-
 void CommState::finish() {
   if (!facts_.agreed) return;
   const RelaxedCapture relaxed(*resources.device);
   const CurrentDevice current(*resources.device, resources.cudaDevice);
   if (workspace.drain(*resources.device).ok()) {
-    readFinalFigures();
+    for (const auto& slot : slots_) slot->readMirror();
     dumpResiduals(params_.residualDump, *resources.device, slots_);
   }
   agreement_->close();
@@ -146,13 +123,17 @@ void CommState::abandon() {
 }
 
 CommState::~CommState() {
-  if (!abandoned_.load()) return;
-  // Freeing device memory waits for all of the device's work, and kernels of an aborted job may
-  // never end: keep the memory instead.
-  for (const auto& slot : slots_) slot->leak();
-  workspace.leak();
-  resources.greeting.leak();
-  resources.fault.leak();
+  if (!resources.device) return;
+  const CurrentDevice current(*resources.device, resources.cudaDevice);
+  if (abandoned_.load()) {
+    // Freeing device memory waits for all of the device's work, and kernels of an aborted job may
+    // never end: keep the memory instead.
+    for (const auto& slot : slots_) slot->leak();
+    workspace.leak();
+    resources.fault.leak();
+  }
+  slots_.clear();
+  workspace = Workspace();
 }
 
 }  // namespace cinch

@@ -1,19 +1,18 @@
 // What Cinch keeps for one communicator, beside NCCL's own object: facts, slots, workspace,
 // figures.
 //
-// NCCL lets one thread at a time use a communicator, so the call path takes no lock; close() and
-// refreshFigures() may come from any thread.
+// NCCL lets one thread at a time use a communicator, so nothing here takes a lock; abandon(),
+// fail() and health() may come from any thread.
 #pragma once
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "common/param.h"
 #include "common/stats.h"
-#include "interpose/comm/agreement.h"
+#include "interpose/agree/agreement.h"
 #include "interpose/comm/slot.h"
 #include "interpose/comm/workspace.h"
 #include "interpose/policy/policy.h"
@@ -21,16 +20,13 @@
 
 namespace cinch {
 
-inline constexpr size_t kGreetingBytes = 16;
-
-// What a rank allocates before it says hello, so that a rank which cannot is known to all.
+// What a rank gets before it says hello, so that a rank which cannot is known to all.
 struct CommResources {
   const DeviceTable* device = nullptr;
   int cudaDevice = 0;
-  Buffer fault;     // one word that refused peer bytes set
-  Buffer greeting;  // kGreetingBytes to and from every rank: scratch that warms the connections
+  Buffer fault;  // one word that refused peer bytes set
 
-  static Result<CommResources> allocate(bool emulator, int nRanks);
+  static Result<CommResources> allocate(bool emulator);
 };
 
 class CommState {
@@ -47,6 +43,8 @@ class CommState {
     Slot* slot;
   };
   Decision decide(const Signature& signature);
+  // A call that decide() counted did not take place after all.
+  void takeBack(const Signature& signature) { signatures_.takeBack(signature); }
 
   // The channel to the other ranks; only where they agreed.
   Agreement& agreement() { return *agreement_; }
@@ -59,8 +57,6 @@ class CommState {
   // ncclSuccess, or what compressed calls and ncclCommGetAsyncError must report.
   ncclResult_t health();
 
-  // Moves finished measurements into the report's figures. Any thread.
-  void refreshFigures();
   // Blocks until queued work is done, then takes the last figures and writes the residual dump.
   void finish();
   // The communicator is aborted: wakes every wait; what the device may still use is never freed.
@@ -76,13 +72,11 @@ class CommState {
 
  private:
   Slot& slotOf(uint32_t signatureIndex, const Signature& signature);
-  void readFinalFigures();
 
   const Params& params_;
   CommFacts facts_;
   SignatureTable signatures_;
   std::unique_ptr<Agreement> agreement_;
-  std::mutex slotsMutex_;  // for the thread that writes the report; the call path takes it to add
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<Slot*> slotBySignature_;
   std::atomic<int> failed_{ncclSuccess};

@@ -3,7 +3,10 @@
 #include <atomic>
 #include <set>
 
+#include "common/hash.h"
+#include "common/host_name.h"
 #include "common/log.h"
+#include "interpose/agree/host_identity.h"
 #include "interpose/comm/report_writer.h"
 
 namespace cinch {
@@ -13,20 +16,26 @@ const uint8_t* idBytes(const ncclUniqueId& id) {
   return reinterpret_cast<const uint8_t*>(id.internal);
 }
 
-Hello helloOf(int rank, int nRanks, const CommResources& resources, std::string refusal) {
-  const Params& params = processParams().params;
+// Raise it whenever the same calls with the same settings could lead to other messages.
+constexpr int kBehaviour = 1;
+
+// All that must be equal on the ranks, readable, so that a difference can be named.
+std::string agreedText() {
+  return "behaviour=" + std::to_string(kBehaviour) +
+         " wire-format=" + std::to_string(wire::kVersion) + " " +
+         settingsText(processParams().params);
+}
+
+Hello helloOf(int rank, int nRanks, std::string refusal) {
   Hello hello;
   hello.rank = rank;
   hello.nRanks = nRanks;
-  hello.version = kAgreementVersion;
-  hello.settingsHash = settingsHash(params);
-  hello.settings = settingsText(params);
+  hello.settings = agreedText();
+  hello.settingsHash = hashText(hello.settings);
   hello.hostId = hostId();
   hello.host = hostName();
+  hello.process = processId();
   hello.refusal = std::move(refusal);
-  char pci[32] = "";
-  if (resources.device != nullptr && resources.device->pciBusId(pci, sizeof pci) == 0)
-    hello.pciBusId = pci;
   return hello;
 }
 
@@ -61,15 +70,14 @@ Joining::Joining(const RealNccl& real, const ncclUniqueId& id, int rank, int nRa
 
 void Joining::greet(const ncclUniqueId& id, std::string refusal) {
   if (refusal.empty()) {
-    auto resources = CommResources::allocate(real_.emulator, nRanks_);
+    auto resources = CommResources::allocate(real_.emulator);
     if (resources.ok())
       resources_ = std::move(resources.value());
     else
       refusal = resources.error().message;
   }
   const auto timeout = static_cast<int>(processParams().params.agreeTimeout);
-  auto greeted =
-      Agreement::greet(idBytes(id), helloOf(rank_, nRanks_, resources_, refusal), timeout);
+  auto greeted = Agreement::greet(idBytes(id), helloOf(rank_, nRanks_, refusal), timeout);
   if (greeted.ok())
     agreement_ = std::move(greeted.value());
   else

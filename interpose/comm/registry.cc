@@ -1,6 +1,6 @@
 #include "interpose/comm/registry.h"
 
-#include <vector>
+#include <mutex>
 
 namespace cinch {
 
@@ -25,15 +25,6 @@ std::shared_ptr<CommState> Registry::take(ncclComm_t comm) {
   const std::unique_lock lock(mutex_);
   const auto node = states_.extract(comm);
   return node.empty() ? nullptr : std::move(node.mapped());
-}
-
-void Registry::forEach(const std::function<void(CommState&)>& visit) {
-  std::vector<std::shared_ptr<CommState>> states;
-  {
-    const std::shared_lock lock(mutex_);
-    for (const auto& [comm, state] : states_) states.push_back(state);
-  }
-  for (const auto& state : states) visit(*state);
 }
 
 }  // namespace cinch

@@ -1,7 +1,6 @@
 // The communicators that Cinch follows in this process, by NCCL's handle.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <shared_mutex>
 #include <unordered_map>
@@ -19,7 +18,6 @@ class Registry {
   void add(std::shared_ptr<CommState> state);
   // Forgets a communicator that is about to end; NCCL may give its address to a new one.
   std::shared_ptr<CommState> take(ncclComm_t comm);
-  void forEach(const std::function<void(CommState&)>& visit);
 
  private:
   Registry() = default;

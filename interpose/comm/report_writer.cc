@@ -1,15 +1,18 @@
 #include "interpose/comm/report_writer.h"
 
-#include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "common/log.h"
 #include "common/param.h"
-#include "interpose/comm/registry.h"
+#include "common/signals_blocked.h"
+#include "interpose/policy/policy.h"
 
 namespace cinch {
 namespace {
@@ -24,19 +27,22 @@ void rewriteForEver() {
   }
 }
 
-// The program's signals are for the program's own threads.
 void startWriter() {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread(rewriteForEver).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const SignalsBlocked blocked;
+  try {
+    std::thread(rewriteForEver).detach();
+  } catch (const std::system_error& error) {
+    CINCH_WARN("STATS",
+               "the report is only written at the end: no thread to write it meanwhile: %s",
+               error.what());
+  }
 }
 
 void armOnce() {
   for (const std::string& warning : processParams().warnings)
     CINCH_WARN("INIT", "%s", warning.c_str());
   armedPid.store(getpid());
+  std::atexit(writeReport);
   if (!statsPath(processParams().params).empty()) startWriter();
 }
 
@@ -46,11 +52,6 @@ CommStats& othersStats() {
        .verdict = "pass: made in a way that this version does not follow",
        .reasons = kReasonNames});
 }
-
-// Runs when the program ends in an orderly way.
-struct AtExit {
-  ~AtExit() { writeReport(); }
-} atExit;
 
 }  // namespace
 
@@ -73,11 +74,9 @@ void arm() {
 }
 
 void writeReport() {
+  if (armedPid.load() != getpid()) return;  // never armed, or a forked child
   const std::string path = statsPath(processParams().params);
-  if (path.empty() || armedPid.load() != getpid()) return;
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  Registry::instance().forEach([](CommState& state) { state.refreshFigures(); });
+  if (path.empty()) return;
   if (const auto written = processReport().write(path); !written.ok())
     CINCH_WARN("STATS", "%s", written.error().message.c_str());
 }

@@ -3,6 +3,15 @@
 namespace cinch {
 
 Result<void> Slot::allocate(const DeviceTable& device, void* stream) {
+  Result<void> done = allocateBuffers(device);
+  if (done.ok()) done = initialiseState(device, stream);
+  if (!done.ok())
+    for (Buffer* buffer : {&encodeResidual_, &reduceResidual_, &state_, &mirror_})
+      *buffer = Buffer();
+  return done;
+}
+
+Result<void> Slot::allocateBuffers(const DeviceTable& device) {
   const struct {
     Buffer* buffer;
     size_t nBytes;
@@ -21,14 +30,16 @@ Result<void> Slot::allocate(const DeviceTable& device, void* stream) {
   auto event = Event::create(device);
   if (!event.ok()) return event.error();
   mirrored_ = std::move(event.value());
-
-  *mirror_.as<SlotState>() = SlotState{};
-  mirror_.as<SlotState>()->ordinal = 1;
-  CINCH_TRY_DEVICE(device, device.copyAsync(state(), mirror_.as<void>(), sizeof(SlotState), stream),
-                   "cannot initialise a slot");
-  CINCH_TRY(mirrored_.record(stream));
-  mirrorUse_.store(Mirror::inFlight, std::memory_order_release);
   return {};
+}
+
+Result<void> Slot::initialiseState(const DeviceTable& device, void* stream) {
+  auto* initial = mirror_.as<SlotState>();
+  *initial = SlotState{};
+  initial->ordinal = 1;
+  CINCH_TRY_DEVICE(device, device.copyAsync(state(), initial, sizeof(SlotState), stream),
+                   "cannot initialise a slot");
+  return mirrored_.record(stream);
 }
 
 Result<void> Slot::refreshResiduals(const DeviceTable& device, const void* send, const void* recv,
@@ -47,28 +58,18 @@ Result<void> Slot::refreshResiduals(const DeviceTable& device, const void* send,
 }
 
 Result<void> Slot::mirrorState(const DeviceTable& device, void* stream) {
-  readMirror();
-  if (mirrorUse_.load(std::memory_order_acquire) != Mirror::free) return {};
   CINCH_TRY_DEVICE(device, device.copyAsync(mirror_.as<void>(), state(), sizeof(SlotState), stream),
                    "cannot read a slot's figures");
-  CINCH_TRY(mirrored_.record(stream));
-  mirrorUse_.store(Mirror::inFlight, std::memory_order_release);
-  return {};
+  return mirrored_.record(stream);
 }
 
 void Slot::readMirror() {
-  Mirror expected = Mirror::inFlight;
-  if (!mirrorUse_.compare_exchange_strong(expected, Mirror::reading)) return;
-  if (!mirrored_.done()) {
-    mirrorUse_.store(Mirror::inFlight, std::memory_order_release);
-    return;
-  }
+  if (!mirror_ || !mirrored_.done()) return;
   const auto* copy = mirror_.as<SlotState>();
   for (int stage = 0; stage < 2; ++stage) {
     stats->stage[stage].error.store(copy->error[stage], std::memory_order_relaxed);
     stats->stage[stage].power.store(copy->power[stage], std::memory_order_relaxed);
   }
-  mirrorUse_.store(Mirror::free, std::memory_order_release);
 }
 
 void Slot::leak() {

@@ -2,7 +2,6 @@
 // its plan, residuals, device-side counters and figures.
 #pragma once
 
-#include <atomic>
 #include <string>
 
 #include "common/stats.h"
@@ -13,14 +12,21 @@ namespace cinch {
 
 // How far the ranks are in getting a slot ready. Every rank goes through the same phases at the
 // same calls.
-enum class SlotPhase { idle, voting, active, refused };
+enum class SlotPhase {
+  idle,
+  allocated,  // this rank has its memory and has voted; the others may not yet
+  warmed,     // all have their memory; this rank's connections are made and it has voted again
+  active,     // all are ready
+  refused,    // some rank could not get ready
+};
 
 class Slot {
  public:
   Slot(uint32_t index, std::string name, const AllReducePlan& plan, float gain)
       : index(index), name(std::move(name)), plan(plan), gain(gain) {}
 
-  // Allocates residuals, counters and mirror, and initialises the counters on `stream`.
+  // Allocates residuals, counters and mirror, and initialises the counters on `stream`. Holds no
+  // memory after an error.
   Result<void> allocate(const DeviceTable& device, void* stream);
 
   // Zeroes the residuals on `stream` if this call must not use them: the caller's buffers are not
@@ -30,9 +36,9 @@ class Slot {
   // The next call starts from zero residuals.
   void dropResiduals() { residualsStale_ = true; }
 
-  // Enqueues a copy of the device's error sums to the mirror, unless the last one is unread.
+  // Enqueues a copy of the device's error sums to the mirror.
   Result<void> mirrorState(const DeviceTable& device, void* stream);
-  // Moves a finished copy into the figures of the report. Any thread.
+  // Moves what the mirror holds into the figures of the report, if its last copy is done.
   void readMirror();
 
   SlotState* state() const { return state_.as<SlotState>(); }
@@ -50,12 +56,11 @@ class Slot {
   SlotStats* stats = nullptr;
 
  private:
-  // Who may touch the mirror: nobody yet, the device, or one reader.
-  enum class Mirror { free, inFlight, reading };
+  Result<void> allocateBuffers(const DeviceTable& device);
+  Result<void> initialiseState(const DeviceTable& device, void* stream);
 
   Buffer encodeResidual_, reduceResidual_, state_, mirror_;
   Event mirrored_;
-  std::atomic<Mirror> mirrorUse_{Mirror::free};
   const void* lastSend_ = nullptr;
   const void* lastRecv_ = nullptr;
   bool residualsStale_ = true;  // not cleared yet

@@ -19,13 +19,11 @@ Result<void> Workspace::reserve(const DeviceTable& device, size_t nBytes) {
 }
 
 Result<void> Workspace::begin(void* stream) {
-  if (!used_ || stream == lastStream_) return {};
-  return lastDone_.orderBefore(stream);
+  return used_ ? lastDone_.orderBefore(stream) : Result<void>();
 }
 
 Result<void> Workspace::end(void* stream) {
   used_ = true;
-  lastStream_ = stream;
   return lastDone_.record(stream);
 }
 

@@ -16,7 +16,8 @@ class Workspace {
   uint8_t* outgoing() const { return outgoing_.as<uint8_t>(); }
   uint8_t* incoming() const { return incoming_.as<uint8_t>(); }
 
-  // A call on `stream` begins: waits, on the stream, for the last call if that was on another one.
+  // A call on `stream` begins: waits, on the stream, for the last call. Also where the stream's
+  // handle is that of the last call: CUDA reuses handles, and cudaStreamPerThread is many streams.
   Result<void> begin(void* stream);
   // All work of the call has been enqueued on `stream`.
   Result<void> end(void* stream);
@@ -30,7 +31,6 @@ class Workspace {
   Buffer outgoing_, incoming_;
   std::vector<Buffer> retired_;  // outgrown, but work that uses them may still be queued
   Event lastDone_;
-  void* lastStream_ = nullptr;
   bool used_ = false;
 };
 

@@ -13,9 +13,13 @@ CINCH_EXPORT ncclResult_t ncclAllReduce(const void* send, void* recv, size_t cou
     return CINCH_FORWARD(CINCH_REAL(), AllReduce, send, recv, count, type, op, comm, stream);
   }
   const AllReduceCall call{send, recv, count, type, op, stream};
-  const auto decision = state->decide({CallKind::allReduce, opClassOf(op), type, count});
-  if (decision.reason != Reason::none) return passAllReduce(*state, call, decision.reason);
-  if (!groupIsOpen()) return runAllReduce(*state, *decision.slot, call);
-  deferToGroupEnd(state, *decision.slot, call);
-  return ncclSuccess;
+  const Signature signature{CallKind::allReduce, opClassOf(op), type, count};
+  const auto decision = state->decide(signature);
+  noteInGroup(state, signature);
+  if (decision.reason == Reason::none && groupIsOpen()) {
+    deferToGroupEnd(state, *decision.slot, call);
+    return ncclSuccess;
+  }
+  if (decision.reason == Reason::none) return runAllReduce(*state, *decision.slot, call);
+  return unlessRefused(*state, signature, passAllReduce(*state, call, decision.reason));
 }

@@ -85,21 +85,20 @@ CINCH_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 
 CINCH_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   const EntryGuard guard;
-  if (auto state = guard.outermost() ? Registry::instance().take(comm) : nullptr) {
-    state->finish();
-    state.reset();
-    writeReport();
-  }
-  return CINCH_FORWARD(CINCH_REAL(), CommDestroy, comm);
+  if (auto state = guard.outermost() ? Registry::instance().take(comm) : nullptr) state->finish();
+  const ncclResult_t result = CINCH_FORWARD(CINCH_REAL(), CommDestroy, comm);
+  if (guard.outermost()) writeReport();
+  return result;
 }
 
 CINCH_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const EntryGuard guard;
-  if (const auto state = guard.outermost() ? Registry::instance().take(comm) : nullptr) {
+  if (const auto state = guard.outermost() ? Registry::instance().take(comm) : nullptr)
     state->abandon();
-    writeReport();
-  }
-  return CINCH_FORWARD(CINCH_REAL(), CommAbort, comm);
+  // Before anything that could wait: an abort is what ends a stuck job.
+  const ncclResult_t result = CINCH_FORWARD(CINCH_REAL(), CommAbort, comm);
+  if (guard.outermost()) writeReport();
+  return result;
 }
 
 CINCH_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {

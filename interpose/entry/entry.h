@@ -31,8 +31,19 @@ inline std::shared_ptr<CommState> followed(const EntryGuard& guard, ncclComm_t c
   return guard.outermost() ? Registry::instance().find(comm) : nullptr;
 }
 
+// Returns `result`, having taken the call back if NCCL refused its arguments: a call that one rank
+// got wrong and repeats must not count twice.
+inline ncclResult_t unlessRefused(CommState& comm, const Signature& signature,
+                                  ncclResult_t result) {
+  if (result == ncclInvalidArgument || result == ncclInvalidUsage) comm.takeBack(signature);
+  return result;
+}
+
 // True while the calling thread has a group open.
 bool groupIsOpen();
+
+// Remembers, while a group is open, a collective that was counted, in case it is only simulated.
+void noteInGroup(const std::shared_ptr<CommState>& comm, const Signature& signature);
 
 // Keeps an AllReduce that the policy wants compressed until the outermost ncclGroupEnd: it then
 // runs after all that the group hands to NCCL, on every rank alike.

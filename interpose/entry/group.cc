@@ -1,3 +1,4 @@
+#include <utility>
 #include <vector>
 
 #include "interpose/entry/entry.h"
@@ -11,17 +12,23 @@ struct Deferred {
   AllReduceCall call;
 };
 
+struct Noted {
+  std::shared_ptr<CommState> comm;
+  Signature signature;
+};
+
 struct OpenGroup {
   int depth = 0;
   std::vector<Deferred> calls;
+  std::vector<Noted> collectives;
 };
 
 thread_local OpenGroup group;
 
-// Moves the deferred calls out of a group that ends now; empty while an outer one is still open.
-std::vector<Deferred> closeGroup() {
+// The group ends now: hands out what it holds; nothing while an outer one is still open.
+OpenGroup closeGroup() {
   if (group.depth > 0) --group.depth;
-  return group.depth > 0 ? std::vector<Deferred>() : std::move(group.calls);
+  return group.depth > 0 ? OpenGroup() : std::exchange(group, OpenGroup());
 }
 
 ncclResult_t runDeferred(std::vector<Deferred>& calls, ncclResult_t grouped) {
@@ -45,6 +52,10 @@ bool groupIsOpen() {
   return group.depth > 0;
 }
 
+void noteInGroup(const std::shared_ptr<CommState>& comm, const Signature& signature) {
+  if (groupIsOpen()) group.collectives.push_back({comm, signature});
+}
+
 void deferToGroupEnd(std::shared_ptr<CommState> comm, Slot& slot, const AllReduceCall& call) {
   group.calls.push_back({std::move(comm), &slot, call});
 }
@@ -63,13 +74,14 @@ CINCH_EXPORT ncclResult_t ncclGroupStart() {
 CINCH_EXPORT ncclResult_t ncclGroupEnd() {
   const EntryGuard guard;
   if (!guard.outermost()) return CINCH_FORWARD(CINCH_REAL(), GroupEnd);
-  std::vector<Deferred> calls = closeGroup();
-  return runDeferred(calls, CINCH_FORWARD(CINCH_REAL(), GroupEnd));
+  OpenGroup closed = closeGroup();
+  return runDeferred(closed.calls, CINCH_FORWARD(CINCH_REAL(), GroupEnd));
 }
 
-// A simulated group launches nothing, so its deferred calls are dropped too.
+// A simulated group launches nothing, and one rank may simulate alone: it leaves no trace.
 CINCH_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
   const EntryGuard guard;
-  if (guard.outermost()) closeGroup();
+  if (guard.outermost())
+    for (const Noted& noted : closeGroup().collectives) noted.comm->takeBack(noted.signature);
   return CINCH_FORWARD(CINCH_REAL(), GroupSimulateEnd, info);
 }

@@ -1,5 +1,6 @@
 #include "interpose/execute/all_reduce.h"
 
+#include "common/log.h"
 #include "interpose/execute/compressed_all_reduce.h"
 #include "interpose/execute/prepare.h"
 
@@ -10,13 +11,6 @@ bool isCapturing(const CommState& comm, CUstream_st* stream) {
   int capturing = 0;
   const int error = comm.resources.device->streamIsCapturing(stream, &capturing);
   return error == 0 && capturing != 0;
-}
-
-ncclResult_t passAndPrepare(CommState& comm, Slot& slot, const AllReduceCall& call) {
-  const ncclResult_t passed = passAllReduce(comm, call, Reason::preparing);
-  if (passed != ncclSuccess) return passed;
-  const auto prepared = prepareSlot(comm, slot, call.stream);
-  return prepared.ok() ? ncclSuccess : comm.fail(prepared.error());
 }
 
 ncclResult_t compress(CommState& comm, Slot& slot, const AllReduceCall& call) {
@@ -36,10 +30,13 @@ ncclResult_t runAllReduce(CommState& comm, Slot& slot, const AllReduceCall& call
   if (const ncclResult_t health = comm.health(); health != ncclSuccess) return health;
   // A capture is collective: NCCL wants it on all ranks or on none.
   if (isCapturing(comm, call.stream)) return passAllReduce(comm, call, Reason::capturing);
-  if (slot.phase == SlotPhase::idle) return passAndPrepare(comm, slot, call);
-  if (slot.phase == SlotPhase::voting)
-    if (const auto ready = awaitReady(comm, slot); !ready.ok()) return comm.fail(ready.error());
   if (slot.phase == SlotPhase::refused) return passAllReduce(comm, call, Reason::voted);
+  if (slot.phase != SlotPhase::active) {
+    const auto active = advanceSlot(comm, slot, call.stream);
+    if (!active.ok()) return comm.fail(active.error());
+    if (!active.value()) return passAllReduce(comm, call, Reason::preparing);
+    CINCH_INFO("POLICY", "%s: compressed from here on", slot.name.c_str());
+  }
   return compress(comm, slot, call);
 }
 

@@ -86,8 +86,11 @@ Result<void> compressAllReduce(CommState& comm, Slot& slot, const AllReduceCall&
   CINCH_TRY(comm.workspace.begin(call.stream));
   CINCH_TRY(slot.refreshResiduals(device, call.send, call.recv, call.stream));
   CINCH_TRY(enqueueStages(comm, slot, call));
+  if (isMeasured(slot)) {
+    slot.readMirror();
+    CINCH_TRY(slot.mirrorState(device, call.stream));
+  }
   CINCH_TRY(comm.workspace.end(call.stream));
-  if (isMeasured(slot)) CINCH_TRY(slot.mirrorState(device, call.stream));
   count(slot);
   return {};
 }

@@ -6,41 +6,79 @@
 namespace cinch {
 namespace {
 
-// NCCL connects two ranks, and allocates for it, at their first exchange: have that happen now
-// rather than in the first compressed call.
-Result<void> warmConnections(CommState& comm, CUstream_st* stream) {
-  auto* out = comm.resources.greeting.as<uint8_t>();
-  const ShardBuffers greetings{out, out + kGreetingBytes * static_cast<size_t>(comm.nRanks),
-                               kGreetingBytes};
-  CINCH_TRY(exchangeShards(comm, greetings, stream));
-  return gatherShards(comm, greetings, stream);
+// Two votes per slot.
+uint64_t allocationTopic(const Slot& slot) {
+  return 2ull * slot.index;
+}
+uint64_t connectionTopic(const Slot& slot) {
+  return 2ull * slot.index + 1;
+}
+
+void refuse(Slot& slot, const std::string& why) {
+  slot.phase = SlotPhase::refused;
+  CINCH_WARN("EXEC", "%s passes from here on: %s", slot.name.c_str(), why.c_str());
+}
+
+// A vote that cannot be cast is a no, and so is the leaving that follows: passing is safe.
+void castVote(CommState& comm, Slot& slot, uint64_t topic, SlotPhase next) {
+  const auto cast = comm.agreement().castVote(topic, true);
+  if (cast.ok()) {
+    slot.phase = next;
+    return;
+  }
+  comm.agreement().close();
+  refuse(slot, cast.error().message);
+}
+
+// False where a rank said no. An error is not a no: the other ranks may have heard a yes.
+Result<bool> hearVotes(CommState& comm, Slot& slot, uint64_t topic) {
+  auto allReady =
+      comm.agreement().awaitVote(topic, static_cast<int>(processParams().params.voteTimeout));
+  if (allReady.ok() && !allReady.value()) refuse(slot, "a rank could not get ready");
+  return allReady;
+}
+
+void allocate(CommState& comm, Slot& slot, CUstream_st* stream) {
+  const DeviceTable& device = *comm.resources.device;
+  Result<void> done = comm.workspace.reserve(device, slot.plan.bufferBytes());
+  if (done.ok()) done = slot.allocate(device, stream);
+  if (done.ok()) done = comm.workspace.end(stream);  // later calls come after the initialisation
+  if (done.ok()) return castVote(comm, slot, allocationTopic(slot), SlotPhase::allocated);
+  // The others hear the no; whether it arrives or the channel ends, none of them will go on.
+  if (!comm.agreement().castVote(allocationTopic(slot), false).ok()) comm.agreement().close();
+  refuse(slot, "rank " + std::to_string(comm.rank) + " cannot get ready: " + done.error().message);
+}
+
+// NCCL connects ranks, and allocates for it, at their first exchange of a kind and size: have that
+// happen before the first compressed call. What is sent does not matter.
+Result<void> connect(CommState& comm, Slot& slot, CUstream_st* stream) {
+  const ShardBuffers shards{comm.workspace.outgoing(), comm.workspace.incoming(),
+                            slot.plan.messageBytes()};
+  CINCH_TRY(comm.workspace.begin(stream));
+  CINCH_TRY(exchangeShards(comm, shards, stream));
+  CINCH_TRY(gatherShards(comm, shards, stream));
+  CINCH_TRY(comm.workspace.end(stream));
+  castVote(comm, slot, connectionTopic(slot), SlotPhase::warmed);
+  return {};
 }
 
 }  // namespace
 
-Result<void> prepareSlot(CommState& comm, Slot& slot, CUstream_st* stream) {
-  const DeviceTable& device = *comm.resources.device;
-  const RelaxedCapture relaxed(device);
-  const CurrentDevice current(device, comm.resources.cudaDevice);
-  Result<void> allocated = comm.workspace.reserve(device, slot.plan.bufferBytes());
-  if (allocated.ok()) allocated = slot.allocate(device, stream);
-  if (!allocated.ok())
-    CINCH_WARN("EXEC", "rank %d cannot compress %s, so no rank will: %s", comm.rank,
-               slot.name.c_str(), allocated.error().message.c_str());
-  slot.phase = SlotPhase::voting;
-  CINCH_TRY(comm.agreement().castVote(slot.index, allocated.ok()));
-  // Whatever was voted: the peers count on this rank's part.
-  return warmConnections(comm, stream);
-}
-
-Result<void> awaitReady(CommState& comm, Slot& slot) {
-  // A broken channel is a failure, not a no: the other ranks may have heard a yes.
-  const auto allReady = comm.agreement().awaitVote(slot.index);
-  if (!allReady.ok()) return allReady.error();
-  slot.phase = allReady.value() ? SlotPhase::active : SlotPhase::refused;
-  CINCH_INFO("POLICY", "%s: %s", slot.name.c_str(),
-             allReady.value() ? "compressed from here on" : "passes: a rank could not get ready");
-  return {};
+Result<bool> advanceSlot(CommState& comm, Slot& slot, CUstream_st* stream) {
+  const RelaxedCapture relaxed(*comm.resources.device);
+  const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
+  if (slot.phase == SlotPhase::idle) {
+    allocate(comm, slot, stream);
+  } else if (slot.phase == SlotPhase::allocated) {
+    const auto allAllocated = hearVotes(comm, slot, allocationTopic(slot));
+    if (!allAllocated.ok()) return allAllocated.error();
+    if (allAllocated.value()) CINCH_TRY(connect(comm, slot, stream));
+  } else if (slot.phase == SlotPhase::warmed) {
+    const auto allConnected = hearVotes(comm, slot, connectionTopic(slot));
+    if (!allConnected.ok()) return allConnected.error();
+    if (allConnected.value()) slot.phase = SlotPhase::active;
+  }
+  return slot.phase == SlotPhase::active;
 }
 
 }  // namespace cinch

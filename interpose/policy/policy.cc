@@ -13,6 +13,22 @@ const char* const kReasonNames[kReasonCount] = {
     "voted_no",
 };
 
+namespace {
+
+// Of the calls that pass before the first compressed one, the last two get the ranks ready.
+constexpr uint64_t kCallsToGetReady = 2;
+
+// Every rank sends whole tiles to every other, so many ranks and few values can cost more than
+// NCCL.
+bool savesBytes(const Params& params, const CommFacts& comm, const Signature& signature) {
+  const wire::ShardLayout layout{signature.count, static_cast<uint32_t>(comm.nRanks),
+                                 codecOf(params.codec)};
+  const uint64_t plain = signature.count * bytesOf(signature.dataType);
+  return layout.totalBytes() <= plain - plain / 4;
+}
+
+}  // namespace
+
 Reason decide(const Params& params, const CommFacts& comm, const Signature& signature,
               uint64_t seenBefore) {
   if (comm.nRanks == 1) return Reason::oneRank;
@@ -22,7 +38,9 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
   if (signature.op != OpClass::sum && signature.op != OpClass::avg) return Reason::operation;
   if (!isCompressibleType(signature.dataType)) return Reason::dataType;
   if (signature.count < params.minBytes / bytesOf(signature.dataType)) return Reason::small;
-  if (seenBefore + 1 < static_cast<uint64_t>(params.warmupCalls)) return Reason::warmup;
+  if (!savesBytes(params, comm, signature)) return Reason::small;
+  if (seenBefore + kCallsToGetReady < static_cast<uint64_t>(params.warmupCalls))
+    return Reason::warmup;
   return params.mode == Mode::observe ? Reason::observe : Reason::none;
 }
 

@@ -20,7 +20,7 @@ enum class Reason : uint8_t {
   kind,       // not an AllReduce
   operation,  // not a Sum or an average
   dataType,   // not fp32, fp16, bf16
-  small,      // below CINCH_MIN_BYTES
+  small,      // below CINCH_MIN_BYTES, or its encoding would not save a quarter
   manyKinds,  // more different calls than the table holds
   warmup,     // its like was not seen often enough yet
   observe,    // CINCH_MODE=observe: it would have been compressed

@@ -15,10 +15,6 @@ const char* nameOf(CallKind kind) {
       return "Reduce";
     case CallKind::broadcast:
       return "Broadcast";
-    case CallKind::send:
-      return "Send";
-    case CallKind::recv:
-      return "Recv";
   }
   return "?";
 }
@@ -77,15 +73,18 @@ size_t SignatureTable::Hash::operator()(const Signature& signature) const {
 }
 
 std::optional<SignatureTable::Seen> SignatureTable::observe(const Signature& signature) {
-  const auto found = seen_.find(signature);
-  if (found != seen_.end()) {
-    ++found->second.before;
-    return found->second;
+  auto found = entries_.find(signature);
+  if (found == entries_.end()) {
+    if (entries_.size() >= kMaxSignatures) return std::nullopt;
+    const Entry first{static_cast<uint32_t>(entries_.size()), 0};
+    found = entries_.emplace(signature, first).first;
   }
-  if (seen_.size() >= kMaxSignatures) return std::nullopt;
-  const Seen first{static_cast<uint32_t>(seen_.size()), 0};
-  seen_.emplace(signature, first);
-  return first;
+  return Seen{found->second.index, found->second.times++};
+}
+
+void SignatureTable::takeBack(const Signature& signature) {
+  const auto found = entries_.find(signature);
+  if (found != entries_.end() && found->second.times > 0) --found->second.times;
 }
 
 }  // namespace cinch

@@ -12,15 +12,8 @@
 
 namespace cinch {
 
-enum class CallKind : uint8_t {
-  allReduce,
-  allGather,
-  reduceScatter,
-  reduce,
-  broadcast,
-  send,
-  recv
-};
+// Collectives only: point-to-point calls are one rank's own affair.
+enum class CallKind : uint8_t { allReduce, allGather, reduceScatter, reduce, broadcast };
 
 // User-created operations carry a handle that differs between ranks, so only the class counts.
 enum class OpClass : uint8_t { none, sum, avg, other };
@@ -52,6 +45,8 @@ class SignatureTable {
   // Counts one call. Null when the table is full and the signature new: such a call passes, on
   // every rank alike.
   std::optional<Seen> observe(const Signature& signature);
+  // Undoes one observe(): the call did not take place.
+  void takeBack(const Signature& signature);
 
   static constexpr size_t kMaxSignatures = 4096;
 
@@ -59,7 +54,11 @@ class SignatureTable {
   struct Hash {
     size_t operator()(const Signature& signature) const;
   };
-  std::unordered_map<Signature, Seen, Hash> seen_;
+  struct Entry {
+    uint32_t index;
+    uint64_t times;
+  };
+  std::unordered_map<Signature, Entry, Hash> entries_;
 };
 
 }  // namespace cinch

@@ -6,6 +6,9 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+#include <vector>
 
 #include "common/log.h"
 #include "common/param.h"
@@ -48,17 +51,20 @@ Found fromGlobalScope() {
   return symbol == nullptr ? Found{} : Found{RTLD_NEXT, symbol};
 }
 
-int probeMapped(dl_phdr_info* object, size_t, void* out) {
-  if (object->dlpi_name == nullptr || strstr(object->dlpi_name, "libnccl.so") == nullptr) return 0;
-  auto* found = static_cast<Found*>(out);
-  *found = probe(dlopen(object->dlpi_name, RTLD_NOLOAD | RTLD_LAZY));
-  return found->probe != nullptr;
+int collectNccl(dl_phdr_info* object, size_t, void* out) {
+  if (object->dlpi_name != nullptr && strstr(object->dlpi_name, "libnccl.so") != nullptr)
+    static_cast<std::vector<std::string>*>(out)->push_back(object->dlpi_name);
+  return 0;
 }
 
 Found fromMappedObjects() {
-  Found found;
-  dl_iterate_phdr(probeMapped, &found);
-  return found;
+  // The loader's lock is held during the walk, so nothing is opened before it is over.
+  std::vector<std::string> paths;
+  dl_iterate_phdr(collectNccl, &paths);
+  for (const std::string& path : paths)
+    if (const Found found = probe(dlopen(path.c_str(), RTLD_NOLOAD | RTLD_LAZY)); found.probe)
+      return found;
+  return {};
 }
 
 Found search(const void* caller) {
@@ -107,18 +113,34 @@ const RealNccl* resolve(const void* caller) {
   return nullptr;
 }
 
-struct CacheEntry {
-  const void* caller = nullptr;
-  const RealNccl* real = nullptr;
+// What every caller so far was bound to; null: nothing was found.
+class Callers {
+ public:
+  const RealNccl* find(const void* caller) {
+    {
+      const std::shared_lock lock(mutex_);
+      if (const auto known = bound_.find(caller); known != bound_.end()) return known->second;
+    }
+    const RealNccl* real = resolve(caller);
+    const std::unique_lock lock(mutex_);
+    return bound_.emplace(caller, real).first->second;
+  }
+
+ private:
+  std::shared_mutex mutex_;
+  std::unordered_map<const void*, const RealNccl*> bound_;
 };
 
 }  // namespace
 
 const RealNccl* realNcclOf(const void* caller) {
-  thread_local CacheEntry cache[16];
-  CacheEntry& entry = cache[reinterpret_cast<uintptr_t>(caller) >> 2 & 15];
-  if (entry.caller != caller || entry.real == nullptr) entry = {caller, resolve(caller)};
-  return entry.real;
+  static auto& callers = *new Callers;  // never destroyed: calls may come at exit
+  thread_local struct {
+    const void* caller = nullptr;
+    const RealNccl* real = nullptr;
+  } last;
+  if (last.caller != caller) last = {caller, callers.find(caller)};
+  return last.real;
 }
 
 }  // namespace cinch

@@ -1,7 +1,6 @@
 #include "kernels/host/host_codec.h"
 
 #include <cfenv>
-#include <vector>
 
 #include "kernels/core/reference_codec.h"
 #include "kernels/host/shard_loops.h"
@@ -59,24 +58,32 @@ CINCH_HOST_VARIANT(avx512,
                    gnu::target("avx512f,avx512bw,avx512vl,avx512dq,prefer-vector-width=512"), )
 #endif
 
-std::vector<HostCodec> supportedCodecs() {
-  std::vector<HostCodec> codecs;
+// A fixed array: usable until the process is gone.
+struct CodecList {
+  HostCodec codecs[4];
+  size_t count = 0;
+
+  void add(const HostCodec& codec) { codecs[count++] = codec; }
+};
+
+CodecList supportedCodecs() {
+  CodecList list{};
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-    codecs.push_back(CINCH_HOST_CODEC(avx512));
-  if (__builtin_cpu_supports("avx2")) codecs.push_back(CINCH_HOST_CODEC(avx2));
+    list.add(CINCH_HOST_CODEC(avx512));
+  if (__builtin_cpu_supports("avx2")) list.add(CINCH_HOST_CODEC(avx2));
 #endif
-  codecs.push_back(CINCH_HOST_CODEC(baseline));
-  codecs.push_back(CINCH_HOST_CODEC(reference));
-  return codecs;
+  list.add(CINCH_HOST_CODEC(baseline));
+  list.add(CINCH_HOST_CODEC(reference));
+  return list;
 }
 
 }  // namespace
 
 std::span<const HostCodec> hostCodecs() {
-  static const std::vector<HostCodec> codecs = supportedCodecs();
-  return codecs;
+  static const CodecList list = supportedCodecs();
+  return {list.codecs, list.count};
 }
 
 const HostCodec& fastestHostCodec() {

@@ -51,6 +51,7 @@ Result<void> GoldenFile::writeNew(const std::string& path) const {
   bool written = std::fwrite(kFileMagic, kMagicBytes, 1, file.get()) == 1;
   for (const auto& [name, bytes] : sections_) {
     SectionHeader header{{}, bytes.size()};
+    written = written && name.size() <= kNameBytes;
     std::memcpy(header.name, name.data(), std::min(name.size(), kNameBytes));
     written = written && std::fwrite(&header, sizeof header, 1, file.get()) == 1 &&
               std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size();

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/tuning/codec_tuning.h"
 #include "kernels/device_table.h"
 
 namespace {
@@ -49,6 +50,12 @@ std::vector<uint16_t> ordinaryWords(size_t nBytes) {
     word = static_cast<uint16_t>((random >> 16 & 0x80ff) | 0x3c00);
   }
   return words;
+}
+
+uint32_t capability() {
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
+  return static_cast<uint32_t>(10 * properties.major + properties.minor);
 }
 
 class Buffer {
@@ -130,7 +137,8 @@ class Bench {
                             cudaMemcpyDeviceToDevice),
             "copy");
     });
-    printf("{\"name\": \"copy\", \"gbps\": %.0f, \"fcb\": 1.0}\n", copyRate_ / 1e3);
+    printf("{\"name\": \"copy\", \"gbps\": %.0f, \"fcb\": 1.0, \"ctas_per_sm\": %u}\n",
+           copyRate_ / 1e3, cuda::codecTuning(capability()).ctasPerSm);
   }
   ~Bench() { cudaFreeHost(fault_); }
 

@@ -29,14 +29,14 @@ class BlockWriter {
       : shard_(shard), residual_(residual), gain_(gain), ignoresResidual_(ignoresResidual) {}
 
   // The residual of this lane's first `n` values of a block.
-  __device__ Values loadResidual(uint64_t block, uint32_t n) const {
+  __device__ Values loadResidual(uint32_t block, uint32_t n) const {
     return hasResidual() && !ignoresResidual_ ? loadOctet(residual_ + firstOfLane(block), n)
                                               : Values{};
   }
 
   // Codes a block, of which this lane has the first `n` of eight values. All lanes of a warp call
   // it together.
-  __device__ void write(uint64_t block, uint32_t n, const Values& values, const Values& residual) {
+  __device__ void write(uint32_t block, uint32_t n, const Values& values, const Values& residual) {
     const Values wanted = padded(hasResidual() ? compensated(values, residual) : values, n);
     const core::StoredPair pair = core::pairOf(codec, rangeOfBlock(rangeOf(wanted)));
     const core::BlockScale scale(codec, pair);
@@ -93,7 +93,7 @@ class BlockWriter {
   }
 
   // A marked block decodes to NaN here, of which nextResidual() makes 0.
-  __device__ void updateResidual(uint64_t block, uint32_t n, const Values& values, Values residual,
+  __device__ void updateResidual(uint32_t block, uint32_t n, const Values& values, Values residual,
                                  const core::BlockScale& scale, Word word) const {
 #pragma unroll
     for (uint32_t i = 0; i < kValuesPerLane; ++i) {

@@ -13,15 +13,14 @@ class DecodeAgent {
       : call_(launch.call),
         ordinal_(call_.state->ordinal),
         input_(launch.input + shard * call_.layout.strideBytes()),
-        nValues_(call_.layout.shardElems(shard)),
+        extent_(call_.layout.shardElems(shard)),
         output_(static_cast<Storage*>(launch.output) + call_.layout.firstElem(shard)) {}
 
   __device__ void run() {
     const uint32_t faults = faultsOfShard(call_, ordinal_, input_);
     if (isFirstOfRow()) reportFaults(call_, faults);
     bool allFinite = true;
-    for (BlockWalk walk((nValues_ + wire::kBlockElems - 1) / wire::kBlockElems); !walk.atEnd();
-         walk.advance()) {
+    for (BlockWalk walk(extent_.nBlocks()); !walk.atEnd(); walk.advance()) {
       const Values values =
           faults ? filled(kNan) : decodeOctet(loadCoded<codec>(input_, walk.block));
       allFinite &= store(values, walk.block);
@@ -33,8 +32,8 @@ class DecodeAgent {
   using Storage = typename ElementTraits<type>::Storage;
 
   // Returns whether this lane's values are finite as stored.
-  __device__ bool store(const Values& values, uint64_t block) const {
-    const uint32_t n = valuesOfLane(block, nValues_);
+  __device__ bool store(const Values& values, uint32_t block) const {
+    const uint32_t n = extent_.valuesOfLane(block);
     Octet<Storage> octet;
     bool allFinite = true;
 #pragma unroll
@@ -62,7 +61,7 @@ class DecodeAgent {
   const CallContext& call_;
   uint32_t ordinal_;
   const uint8_t* input_;
-  uint64_t nValues_;
+  ShardExtent extent_;
   Storage* output_;
 };
 

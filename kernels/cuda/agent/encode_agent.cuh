@@ -16,7 +16,7 @@ class EncodeAgent {
   __device__ EncodeAgent(const EncodeLaunch& launch, uint32_t shard)
       : call_(launch.call),
         output_(launch.output + shard * call_.layout.strideBytes()),
-        nValues_(call_.layout.shardElems(shard)),
+        extent_(call_.layout.shardElems(shard)),
         input_(static_cast<const Storage*>(launch.input) + call_.layout.firstElem(shard)),
         writer_(output_,
                 launch.residual ? launch.residual + call_.layout.firstElem(shard) : nullptr,
@@ -27,8 +27,8 @@ class EncodeAgent {
     BlockWalk walk(call_.layout.shardTiles(0) * wire::kTileBlocks);
     Octet<Storage> next = load(walk.block);
     while (!walk.atEnd()) {
-      const uint64_t block = walk.block;
-      const uint32_t n = valuesOfLane(block, nValues_);
+      const uint32_t block = walk.block;
+      const uint32_t n = extent_.valuesOfLane(block);
       const Values residual = writer_.loadResidual(block, n);
       const Values values = toValues<type>(next);
       walk.advance();
@@ -42,13 +42,13 @@ class EncodeAgent {
   using Storage = typename ElementTraits<type>::Storage;
 
   // This lane's values of a block; zeros past the end of the shard.
-  __device__ Octet<Storage> load(uint64_t block) const {
-    return loadOctet(input_ + firstOfLane(block), valuesOfLane(block, nValues_));
+  __device__ Octet<Storage> load(uint32_t block) const {
+    return loadOctet(input_ + firstOfLane(block), extent_.valuesOfLane(block));
   }
 
   const CallContext& call_;
   uint8_t* output_;
-  uint64_t nValues_;
+  ShardExtent extent_;
   const Storage* input_;
   BlockWriter<codec, kept> writer_;
 };

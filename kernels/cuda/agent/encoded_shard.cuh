@@ -22,7 +22,7 @@ struct CodedOctet {
 };
 
 template <wire::Codec codec>
-__device__ CodedOctet<codec> loadCoded(const uint8_t* shard, uint64_t block) {
+__device__ CodedOctet<codec> loadCoded(const uint8_t* shard, uint32_t block) {
   using Word = typename CodeWord<codec>::Type;
   const auto* words = reinterpret_cast<const Word*>(shard + wire::codesOffset(codec, block));
   const auto* pair = reinterpret_cast<const uint32_t*>(shard + wire::pairOffset(codec, block));
@@ -30,7 +30,7 @@ __device__ CodedOctet<codec> loadCoded(const uint8_t* shard, uint64_t block) {
 }
 
 template <wire::Codec codec>
-__device__ void storeCoded(const CodedOctet<codec>& coded, uint8_t* shard, uint64_t block) {
+__device__ void storeCoded(const CodedOctet<codec>& coded, uint8_t* shard, uint32_t block) {
   using Word = typename CodeWord<codec>::Type;
   auto* words = reinterpret_cast<Word*>(shard + wire::codesOffset(codec, block));
   words[laneOfBlock()] = coded.word;

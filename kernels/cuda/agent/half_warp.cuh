@@ -27,32 +27,49 @@ __device__ inline bool isFirstOfRow() {
   return blockIdx.x == 0 && threadIdx.x == 0;
 }
 
-// The blocks that this thread's half warp works on, when a grid row shares `nBlocks` blocks.
+// The blocks that this thread's half warp works on, when a grid row shares `nBlocks` blocks. 32
+// bits are enough for the blocks of a shard (dispatch refuses more), and cheaper.
 struct BlockWalk {
-  uint64_t block;
-  uint64_t stride;
-  uint64_t end;
+  uint32_t block;
+  uint32_t stride;
+  uint32_t end;
 
   __device__ explicit BlockWalk(uint64_t nBlocks)
-      : block((uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanesPerBlock),
-        stride(uint64_t{gridDim.x} * blockDim.x / kLanesPerBlock),
-        end(nBlocks) {}
+      : block((blockIdx.x * blockDim.x + threadIdx.x) / kLanesPerBlock),
+        stride(gridDim.x * blockDim.x / kLanesPerBlock),
+        end(static_cast<uint32_t>(nBlocks)) {}
 
   __device__ bool atEnd() const { return block >= end; }
   __device__ void advance() { block += stride; }
 };
 
-// This lane's first value of block `block`, counted from the first of the row.
-__device__ inline uint64_t firstOfLane(uint64_t block) {
-  return block * wire::kBlockElems + laneOfBlock() * kValuesPerLane;
+// This lane's first value of block `block`, counted from the first of the shard.
+__device__ inline uint64_t firstOfLane(uint32_t block) {
+  return uint64_t{block} * wire::kBlockElems + laneOfBlock() * kValuesPerLane;
 }
 
-// How many of this lane's values of a block exist, when the row has `nValues` in all.
-__device__ inline uint32_t valuesOfLane(uint64_t block, uint64_t nValues) {
-  const uint64_t first = firstOfLane(block);
-  if (first >= nValues) return 0;
-  return nValues - first < kValuesPerLane ? static_cast<uint32_t>(nValues - first) : kValuesPerLane;
-}
+// How many values a shard has, in blocks.
+class ShardExtent {
+ public:
+  __device__ explicit ShardExtent(uint64_t nValues)
+      : nWhole_(static_cast<uint32_t>(nValues / wire::kBlockElems)),
+        nTail_(static_cast<uint32_t>(nValues % wire::kBlockElems)) {}
+
+  // Blocks that have values.
+  __device__ uint32_t nBlocks() const { return nWhole_ + (nTail_ > 0); }
+
+  // How many of this lane's values of a block exist.
+  __device__ uint32_t valuesOfLane(uint32_t block) const {
+    if (block < nWhole_) return kValuesPerLane;
+    const uint32_t before = laneOfBlock() * kValuesPerLane;
+    if (block > nWhole_ || before >= nTail_) return 0;
+    return nTail_ - before < kValuesPerLane ? nTail_ - before : kValuesPerLane;
+  }
+
+ private:
+  uint32_t nWhole_;
+  uint32_t nTail_;
+};
 
 // The range of a whole block from the ranges of its lanes.
 __device__ inline core::ValueRange rangeOfBlock(core::ValueRange range) {

@@ -15,7 +15,7 @@ class ReduceAgent {
   __device__ explicit ReduceAgent(const ReduceLaunch& launch)
       : launch_(launch),
         strideBytes_(launch.call.layout.strideBytes()),
-        nValues_(launch.call.layout.shardElems(launch.shard)),
+        extent_(launch.call.layout.shardElems(launch.shard)),
         poisoned_(core::isPoisoned(*launch.call.state)),
         writer_(launch.output, launch.residual, launch.gain, poisoned_) {}
 
@@ -25,7 +25,7 @@ class ReduceAgent {
     const bool accepted = acceptPeers();
     for (BlockWalk walk(call.layout.shardTiles(0) * wire::kTileBlocks); !walk.atEnd();
          walk.advance()) {
-      const uint32_t n = valuesOfLane(walk.block, nValues_);
+      const uint32_t n = extent_.valuesOfLane(walk.block);
       const Values residual = writer_.loadResidual(walk.block, n);
       const Values sum = sumParts(walk.block, n);
       writer_.write(walk.block, n, accepted ? sum : filled(kNan), residual);
@@ -52,7 +52,7 @@ class ReduceAgent {
   }
 
   // The sum of all ranks' parts in rank order, times the factor.
-  __device__ Values sumParts(uint64_t block, uint32_t n) const {
+  __device__ Values sumParts(uint32_t block, uint32_t n) const {
     Values sum = filled(-0.0f);  // the number that changes no other when added
     addPeers(block, 0, launch_.shard, &sum);
     add(ownPart(block, n), &sum);
@@ -62,7 +62,7 @@ class ReduceAgent {
     return sum;
   }
 
-  __device__ void addPeers(uint64_t block, uint32_t first, uint32_t end, Values* sum) const {
+  __device__ void addPeers(uint32_t block, uint32_t first, uint32_t end, Values* sum) const {
 #pragma unroll 2
     for (uint32_t rank = first; rank < end; ++rank)
       add(decodeOctet(loadCoded<codec>(peer(rank), block)), sum);
@@ -74,7 +74,7 @@ class ReduceAgent {
   }
 
   // The caller's own part, exact: its residual is used up.
-  __device__ Values ownPart(uint64_t block, uint32_t n) const {
+  __device__ Values ownPart(uint32_t block, uint32_t n) const {
     const uint64_t first = firstOfLane(block);
     const auto* input = static_cast<const Storage*>(launch_.ownInput);
     Values own = toValues<type>(loadOctet(input + first, n));
@@ -89,7 +89,7 @@ class ReduceAgent {
 
   const ReduceLaunch& launch_;
   uint64_t strideBytes_;
-  uint64_t nValues_;
+  ShardExtent extent_;
   bool poisoned_;
   BlockWriter<codec, kept> writer_;
 };

@@ -1,6 +1,7 @@
 #include "kernels/cuda/dispatch/grid.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/cuda/tuning/codec_tuning.h"
 
@@ -27,7 +28,7 @@ uint64_t ceilDivide(uint64_t a, uint64_t b) {
 }  // namespace
 
 cudaError_t gridFor(uint64_t nBlocks, uint32_t nRows, dim3* grid) {
-  if (nRows == 0 || nRows > kMaxGridRows) return cudaErrorInvalidValue;
+  if (nRows == 0 || nRows > kMaxGridRows || nBlocks > kMaxRowBlocks) return cudaErrorInvalidValue;
   uint64_t resident = 0;
   if (const cudaError_t error = residentCtas(&resident)) return error;
   const uint64_t wanted = ceilDivide(nBlocks, kBlocksPerCta);

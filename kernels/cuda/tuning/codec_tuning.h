@@ -12,6 +12,9 @@ inline constexpr uint32_t kThreadsPerCta = 256;
 inline constexpr uint32_t kLanesPerBlock = 16;
 inline constexpr uint32_t kBlocksPerCta = kThreadsPerCta / kLanesPerBlock;
 inline constexpr uint32_t kMaxGridRows = 65535;  // CUDA's limit
+// Block numbers are 32 bits wide, and must not wrap when a thread steps past the last one.
+inline constexpr uint64_t kMaxRowBlocks = uint64_t{1} << 31;
+
 struct CodecTuning {
   uint32_t fromCapability;  // 10 * major + minor: the entry holds from here on
   uint32_t ctasPerSm;       // grid size limit; the rest of the work is done in a loop

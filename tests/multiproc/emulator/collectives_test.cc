@@ -42,7 +42,8 @@ double combine(ncclRedOp_t op, double a, double b) {
 
 double reducedValue(const Case& c, size_t index) {
   double value = inputValue(c, 0, index);
-  for (int rank = 1; rank < c.nRanks; ++rank) value = combine(c.op, value, inputValue(c, rank, index));
+  for (int rank = 1; rank < c.nRanks; ++rank)
+    value = combine(c.op, value, inputValue(c, rank, index));
   if (c.op != ncclAvg) return value;
   const double average = value / c.nRanks;
   return isFloating(c.type) ? average : std::trunc(average);
@@ -143,9 +144,8 @@ void checkBroadcast(const Case& c, int rank, int root, ncclComm_t comm) {
   });
   EXPECT_EQ(output, wanted);
   std::vector<char> inPlace = mine;
-  onStream([&](cudaStream_t s) {
-    return ncclBcast(inPlace.data(), c.count, c.type, root, comm, s);
-  });
+  onStream(
+      [&](cudaStream_t s) { return ncclBcast(inPlace.data(), c.count, c.type, root, comm, s); });
   EXPECT_EQ(inPlace, wanted) << "in place";
 }
 

@@ -11,7 +11,7 @@
 namespace cinch::test {
 
 inline constexpr ncclDataType_t kNumericTypes[] = {
-    ncclInt8,  ncclUint8,   ncclInt32,   ncclUint32,  ncclInt64,
+    ncclInt8,   ncclUint8,   ncclInt32,   ncclUint32,  ncclInt64,
     ncclUint64, ncclFloat16, ncclFloat32, ncclFloat64, ncclBfloat16};
 
 inline size_t typeBytes(ncclDataType_t type) {
@@ -32,8 +32,7 @@ inline size_t typeBytes(ncclDataType_t type) {
 }
 
 inline bool isFloating(ncclDataType_t type) {
-  return type == ncclFloat16 || type == ncclFloat32 || type == ncclFloat64 ||
-         type == ncclBfloat16;
+  return type == ncclFloat16 || type == ncclFloat32 || type == ncclFloat64 || type == ncclBfloat16;
 }
 
 inline bool isUnsigned(ncclDataType_t type) {

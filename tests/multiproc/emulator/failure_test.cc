@@ -1,5 +1,6 @@
 // What happens when something goes wrong: dead peers, aborts, missing ranks, wrong arguments.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,7 +24,8 @@ ncclResult_t asyncError(ncclComm_t comm) {
   return error;
 }
 
-// Polls like a watchdog until the communicator reports an error; the deadline of the test bounds it.
+// Polls like a watchdog until the communicator reports an error; the deadline of the test bounds
+// it.
 ncclResult_t awaitAsyncError(ncclComm_t comm) {
   ncclResult_t error = asyncError(comm);
   while (error == ncclSuccess) {
@@ -44,47 +46,46 @@ void expectLastErrorNames(const std::string& text) {
 
 // One rank is killed while all reduce. Its neighbours report it and abort, which releases the rest.
 TEST(DeadPeer, IsReportedByAllRanks) {
-  runRanks(
-      4,
-      [](RankProcess& process) {
-        const ncclComm_t comm = process.createCommunicator();
-        cudaStream_t stream = nullptr;
-        ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
-        std::vector<float> values(kLarge, 1);
-        process.barrier();
-        if (process.rank() == 0) process.kill(2);
-        // Rank 2 may get this far, or not; it never gets through all rounds.
-        ncclResult_t result = ncclSuccess;
-        for (int round = 0; round < 1000 && result == ncclSuccess; ++round) {
-          result = ncclAllReduce(values.data(), values.data(), kLarge, ncclFloat32, ncclSum, comm,
-                                 stream);
-          EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-        }
-        EXPECT_EQ(awaitAsyncError(comm), ncclRemoteError);
-        EXPECT_EQ(ncclAllReduce(values.data(), values.data(), 1, ncclFloat32, ncclSum, comm, stream),
-                  ncclRemoteError);
-        EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-        EXPECT_NCCL(ncclCommAbort(comm));
-        EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
-      },
-      {.expectedToDie = 2});
+  runRanks(4,
+           [](RankProcess& process) {
+             const ncclComm_t comm = process.createCommunicator();
+             cudaStream_t stream = nullptr;
+             ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+             std::vector<float> values(kLarge, 1);
+             process.barrier();
+             if (process.rank() == 0) process.kill(2);
+             // Rank 2 may get this far, or not; it never gets through all rounds.
+             ncclResult_t result = ncclSuccess;
+             for (int round = 0; round < 1000 && result == ncclSuccess; ++round) {
+               result = ncclAllReduce(values.data(), values.data(), kLarge, ncclFloat32, ncclSum,
+                                      comm, stream);
+               EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+             }
+             EXPECT_EQ(awaitAsyncError(comm), ncclRemoteError);
+             EXPECT_EQ(
+                 ncclAllReduce(values.data(), values.data(), 1, ncclFloat32, ncclSum, comm, stream),
+                 ncclRemoteError);
+             EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+             EXPECT_NCCL(ncclCommAbort(comm));
+             EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+           },
+           {.expectedToDie = 2});
 }
 
 TEST(DeadPeer, IsNamed) {
-  runRanks(
-      2,
-      [](RankProcess& process) {
-        const ncclComm_t comm = process.createCommunicator();
-        process.barrier();
-        if (process.rank() == 0) process.kill(1);
-        if (process.rank() == 1) pause();
-        int value = 0;
-        EXPECT_NCCL(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, nullptr));
-        EXPECT_EQ(awaitAsyncError(comm), ncclRemoteError);
-        expectLastErrorNames("rank 1");
-        EXPECT_NCCL(ncclCommDestroy(comm));
-      },
-      {.expectedToDie = 1});
+  runRanks(2,
+           [](RankProcess& process) {
+             const ncclComm_t comm = process.createCommunicator();
+             process.barrier();
+             if (process.rank() == 0) process.kill(1);
+             if (process.rank() == 1) pause();
+             int value = 0;
+             EXPECT_NCCL(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, nullptr));
+             EXPECT_EQ(awaitAsyncError(comm), ncclRemoteError);
+             expectLastErrorNames("rank 1");
+             EXPECT_NCCL(ncclCommDestroy(comm));
+           },
+           {.expectedToDie = 1});
 }
 
 // The peer never calls: as in NCCL that is a hang, which abort ends, on the stream too.
@@ -119,11 +120,12 @@ TEST(Abort, EndsADestroyThatWaits) {
     int value = 0;
     if (process.rank() == 0) {
       EXPECT_NCCL(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, nullptr));
-      std::thread destroyer([&] { EXPECT_NCCL(ncclCommDestroy(comm)); });
-      // Whichever comes first, the other may find the communicator gone.
-      const ncclResult_t aborted = ncclCommAbort(comm);
+      ncclResult_t destroyed = ncclInternalError;
+      std::thread destroyer([&] { destroyed = ncclCommDestroy(comm); });
+      EXPECT_NCCL(ncclCommAbort(comm));
       destroyer.join();
-      EXPECT_EQ(aborted, ncclSuccess);
+      // Whoever comes second finds the communicator gone, which is all right too.
+      EXPECT_TRUE(destroyed == ncclSuccess || destroyed == ncclInvalidArgument) << destroyed;
     }
     process.barrier();
     if (process.rank() == 1) EXPECT_NCCL(ncclCommDestroy(comm));
@@ -213,8 +215,22 @@ TEST(Init, LeavesTheTailOfTheIdAlone) {
   });
 }
 
+// A port that nobody listens on now.
+int freePort() {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_EQ(bind(fd, generic, length), 0);
+  EXPECT_EQ(getsockname(fd, generic, &length), 0);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
 TEST(Init, MeetsAtTheAddressInNcclCommId) {
-  setenv("NCCL_COMM_ID", "127.0.0.1:48937", 1);
+  setenv("NCCL_COMM_ID", ("127.0.0.1:" + std::to_string(freePort())).c_str(), 1);
   runRanks(3, [](RankProcess& process) {
     ncclUniqueId id;
     EXPECT_NCCL(ncclGetUniqueId(&id));  // every process by itself
@@ -263,8 +279,7 @@ TEST(Arguments, OfCallsAreChecked) {
     };
     EXPECT_EQ(allReduce(nullptr, &x, ncclFloat32, ncclSum, comm), ncclInvalidArgument);
     EXPECT_EQ(allReduce(&x, nullptr, ncclFloat32, ncclSum, comm), ncclInvalidArgument);
-    EXPECT_EQ(allReduce(&x, &x, 99, ncclSum, comm), ncclInvalidArgument);
-    EXPECT_EQ(allReduce(&x, &x, -1, ncclSum, comm), ncclInvalidArgument);
+    EXPECT_EQ(allReduce(&x, &x, ncclNumTypes, ncclSum, comm), ncclInvalidArgument);
     EXPECT_EQ(allReduce(&x, &x, ncclFloat32, 17, comm), ncclInvalidArgument);
     EXPECT_EQ(allReduce(&x, &x, ncclFloat8e4m3, ncclSum, comm), ncclInvalidArgument);
     EXPECT_EQ(allReduce(&x, &x, ncclFloat32, ncclSum, nullptr), ncclInvalidArgument);

@@ -97,14 +97,14 @@ TEST(Group, MessagesToOnePeerKeepTheirOrder) {
   });
 }
 
-// [send, allreduce] on one rank against [allreduce, receive] on the other: order within a group does
-// not bind point-to-point to collectives.
+// [send, allreduce] on one rank against [allreduce, receive] on the other: order within a group
+// does not bind point-to-point to collectives.
 TEST(Group, CollectivesAndMessagesRunSideBySide) {
   runRanks(2, [](RankProcess& process) {
     const ncclComm_t comm = process.createCommunicator();
     std::vector<int> sum(100000, process.rank() + 1);
-    std::vector<int> extra = process.rank() == 0 ? message(0, 1, 900000)
-                                                 : std::vector<int>(900000, -1);
+    std::vector<int> extra =
+        process.rank() == 0 ? message(0, 1, 900000) : std::vector<int>(900000, -1);
     Stream stream;
     EXPECT_NCCL(ncclGroupStart());
     if (process.rank() == 0) sendTo(extra, 1, comm, stream);
@@ -158,8 +158,8 @@ TEST(Group, JoinsItsStreams) {
       EXPECT_NCCL(ncclGroupStart());
       // Reads on stream A what stream B is writing: right only if A waits for B.
       EXPECT_NCCL(ncclAllReduce(b.data(), a.data(), a.size(), ncclFloat32, ncclSum, comm, streamA));
-      EXPECT_NCCL(ncclAllReduce(ones.data(), c.data(), c.size(), ncclFloat32, ncclSum, comm,
-                                streamB));
+      EXPECT_NCCL(
+          ncclAllReduce(ones.data(), c.data(), c.size(), ncclFloat32, ncclSum, comm, streamB));
       EXPECT_NCCL(ncclGroupEnd());
       streamA.wait();
       EXPECT_EQ(c, std::vector<float>(c.size(), 2)) << "stream A passed before B's part was done";

@@ -1,5 +1,5 @@
-// Runs a test as real processes, one per rank: forked before any of them touches the libraries, with
-// a deadline after which all are killed and the test fails.
+// Runs a test as real processes, one per rank: forked before any of them touches the libraries,
+// with a deadline after which all are killed and the test fails.
 #pragma once
 
 #include <nccl.h>

@@ -24,10 +24,8 @@ float fromHalf(ElementType type, uint16_t value) {
                                    : ElementTraits<ElementType::bf16>::toFloat(value);
 }
 
-// One value of an awkward block of the given kind.
-float awkwardValue(uint32_t kind, uint32_t index, std::mt19937& random) {
-  std::normal_distribution<float> normal;
-  const float ordinary = normal(random);
+// One value of an awkward block of the given kind, made of an ordinary one.
+float awkwardValue(uint32_t kind, uint32_t index, float ordinary, std::mt19937& random) {
   switch (kind) {
     case 0:
       return 3.14159f;
@@ -72,9 +70,12 @@ std::string nameOf(ElementType type) {
 
 std::string nameOf(wire::Codec codec) {
   switch (codec) {
-    case wire::Codec::q2: return "q2";
-    case wire::Codec::q4: return "q4";
-    case wire::Codec::q8: return "q8";
+    case wire::Codec::q2:
+      return "q2";
+    case wire::Codec::q4:
+      return "q4";
+    case wire::Codec::q8:
+      return "q8";
   }
   return "?";
 }
@@ -117,11 +118,12 @@ std::vector<float> gaussian(size_t count, uint32_t seed, float scale) {
 
 std::vector<float> awkward(size_t count, uint32_t seed) {
   std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
   std::vector<float> values(count);
   uint32_t kind = 0;
   for (size_t i = 0; i < count; ++i) {
     if (i % wire::kBlockElems == 0) kind = static_cast<uint32_t>(random() % 16);
-    values[i] = awkwardValue(kind, i % wire::kBlockElems, random);
+    values[i] = awkwardValue(kind, i % wire::kBlockElems, normal(random), random);
   }
   return values;
 }

@@ -37,8 +37,12 @@ class NetSocket : public testing::Test {
     char copy[kNetHandleBytes];
     memcpy(copy, handle_, sizeof copy);
     while (sender_ == nullptr || receiver_ == nullptr) {
-      if (sender_ == nullptr) ASSERT_EQ(net().connect(context_, 0, copy, &sender_), ncclSuccess);
-      if (receiver_ == nullptr) ASSERT_EQ(net().accept(listener_, &receiver_), ncclSuccess);
+      if (sender_ == nullptr) {
+        ASSERT_EQ(net().connect(context_, 0, copy, &sender_), ncclSuccess);
+      }
+      if (receiver_ == nullptr) {
+        ASSERT_EQ(net().accept(listener_, &receiver_), ncclSuccess);
+      }
     }
   }
 
@@ -60,8 +64,12 @@ class NetSocket : public testing::Test {
   int finish(void* sent, void* received) {
     int sendDone = 0, receiveDone = 0, nBytes = -1;
     while (sendDone == 0 || receiveDone == 0) {
-      if (sendDone == 0) EXPECT_EQ(net().test(sent, &sendDone, nullptr), ncclSuccess);
-      if (receiveDone == 0) EXPECT_EQ(net().test(received, &receiveDone, &nBytes), ncclSuccess);
+      if (sendDone == 0) {
+        EXPECT_EQ(net().test(sent, &sendDone, nullptr), ncclSuccess);
+      }
+      if (receiveDone == 0) {
+        EXPECT_EQ(net().test(received, &receiveDone, &nBytes), ncclSuccess);
+      }
     }
     return nBytes;
   }

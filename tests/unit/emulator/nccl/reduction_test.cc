@@ -166,11 +166,11 @@ TEST(Reduction, AveragesIntegersAtTheEndTowardsZero) {
 TEST(Reduction, OfUnknownTypesAndOperationsIsNone) {
   EXPECT_EQ(findReduction(ncclFloat8e4m3, ncclSum), nullptr);
   EXPECT_EQ(findReduction(ncclFloat8e5m2, ncclMax), nullptr);
-  EXPECT_EQ(findReduction(static_cast<ncclDataType_t>(-1), ncclSum), nullptr);
+  EXPECT_EQ(findReduction(static_cast<ncclDataType_t>(15), ncclSum), nullptr);
   EXPECT_EQ(findReduction(ncclFloat32, static_cast<ncclRedOp_t>(ncclNumOps)), nullptr);
-  EXPECT_EQ(findReduction(ncclFloat32, static_cast<ncclRedOp_t>(-1)), nullptr);
+  EXPECT_EQ(findReduction(ncclFloat32, ncclMaxRedOp), nullptr);
   EXPECT_EQ(elementBytes(static_cast<ncclDataType_t>(12)), 0u);
-  EXPECT_EQ(elementBytes(static_cast<ncclDataType_t>(-1)), 0u);
+  EXPECT_EQ(elementBytes(static_cast<ncclDataType_t>(15)), 0u);
   EXPECT_EQ(elementBytes(ncclFloat8e4m3), 1u);
 }
 

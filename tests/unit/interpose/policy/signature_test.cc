@@ -14,7 +14,7 @@ TEST(SignatureTable, CountsLikeAMap) {
   SignatureTable table;
   std::map<std::tuple<int, int, int, uint64_t>, SignatureTable::Seen> model;
   for (int i = 0; i < 20000; ++i) {
-    const Signature signature{static_cast<CallKind>(random() % 7),
+    const Signature signature{static_cast<CallKind>(random() % 5),
                               static_cast<OpClass>(random() % 4),
                               static_cast<ncclDataType_t>(random() % ncclNumTypes), random() % 4};
     const auto key =
@@ -28,6 +28,16 @@ TEST(SignatureTable, CountsLikeAMap) {
     ASSERT_EQ(seen->index, entry->second.index);
     ASSERT_EQ(seen->before, entry->second.before);
   }
+}
+
+TEST(SignatureTable, ACallThatDidNotTakePlaceIsTakenBack) {
+  SignatureTable table;
+  const Signature signature{CallKind::allReduce, OpClass::sum, ncclFloat32, 8};
+  table.takeBack(signature);  // never seen: nothing to take back
+  EXPECT_EQ(table.observe(signature)->before, 0u);
+  EXPECT_EQ(table.observe(signature)->before, 1u);
+  table.takeBack(signature);
+  EXPECT_EQ(table.observe(signature)->before, 1u);
 }
 
 TEST(SignatureTable, AFullTableRefusesOnlyNewSignatures) {

@@ -1,0 +1,95 @@
+// Agreement: how the ranks of a new communicator find out, out of band, whether all of them run
+// Cinch with the same settings, and how they vote later. Nothing here calls NCCL or CUDA.
+//
+// ncclUniqueId is 128 bytes of which NCCL (2.18 to 2.30) fills fewer than 50 and reads the rest
+// only in a hash that all ranks compute alike. The process that makes an id listens, and stamps
+// where into the tail. Before the real ncclCommInitRank every rank connects there and says hello;
+// the server acknowledges. When any rank reports that its real init has returned, every rank has
+// entered it, so a rank without a hello is a rank without Cinch. The server then sends one verdict
+// to all. The connection stays open for votes and closes with the communicator. docs/agreement.md
+// has the messages, the states and what happens on every failure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+#include "interpose/agree/host_identity.h"
+
+namespace cinch {
+
+inline constexpr size_t kUniqueIdBytes = 128;
+inline constexpr uint32_t kAgreementVersion = 1;
+
+// What a rank says of itself. Texts are cut to a limit on the wire and made printable.
+struct Hello {
+  int rank = -1;
+  int nRanks = 0;
+  uint32_t version = kAgreementVersion;
+  uint64_t settingsHash = 0;  // common/param.h
+  uint64_t hostId = 0;        // equal for ranks that share a host (host_identity.h)
+  std::string settings;       // readable form of what the hash covers, "NAME=value NAME=value"
+  std::string host;           // name, for messages
+  std::string process;        // equal for ranks of one process (host_identity.h); empty: not said
+  std::string refusal;  // why it cannot take part ("non-blocking communicator"); empty: it can
+};
+
+// What all ranks were told, the same on each.
+struct Verdict {
+  bool compress = false;
+  std::string reason;             // why not; names rank and host
+  std::vector<uint64_t> hostIds;  // by rank; empty unless compress
+};
+
+// Serves the ranks of one unique id from this process, and stamps where into the id's tail. `id` is
+// kUniqueIdBytes long and already holds what NCCL put there. All ids share one listening socket and
+// one thread, which blocks all signals, ends with the process and costs nothing while idle; an id
+// may be used any time later, or never (of thousands the oldest unused are forgotten). Fails where
+// no address can be listened on: the id then carries no valid stamp and its communicator passes.
+// Thread-safe.
+Result<void> serveAgreement(uint8_t* id);
+
+// True where the tail of `id` carries a valid stamp.
+bool hasAgreementStamp(const uint8_t* id);
+
+// One rank's end of the agreement. There is no thread behind it: whoever waits, reads. All members
+// but greet and the destructor may be called from several threads at once.
+class Agreement {
+ public:
+  // Connects to the server named in `id`, sends `hello` and waits for the acknowledgement. Call
+  // before the real init. After an error this rank is to the others a rank without Cinch: pass.
+  static Result<std::unique_ptr<Agreement>> greet(const uint8_t* id, const Hello& hello,
+                                                  int timeoutSeconds);
+  // Leaves, which counts as a no on every open topic. No other thread may still be in a member.
+  ~Agreement();
+  Agreement(const Agreement&) = delete;
+  Agreement& operator=(const Agreement&) = delete;
+
+  // Reports that the real init has returned, and waits for the verdict. Call once, after it. An
+  // error also leaves: this rank will never vote yes, so that it is safe to pass.
+  Result<Verdict> awaitVerdict(int timeoutSeconds);
+
+  // Says yes or no on `topic`, without waiting. Every rank votes at most once on a topic, in any
+  // order of topics, at most 4096 topics ahead of the slowest rank.
+  Result<void> castVote(uint64_t topic, bool yes);
+
+  // Waits until all have voted on `topic`, on which this rank has voted; true where all said yes. A
+  // rank that has left counts as a no. A rank may be slow for minutes, so be generous with the
+  // timeout; close() ends the wait. Call at most once per topic. After an error the outcome is
+  // unknown and the others may have been told yes: a rank that voted yes must fail the
+  // communicator, not pass; one that voted no may pass.
+  Result<bool> awaitVote(uint64_t topic, int timeoutSeconds);
+
+  // Leaves, and ends every wait; callable from any thread, more than once.
+  void close();
+
+ private:
+  struct State;
+  explicit Agreement(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cinch

@@ -1,0 +1,39 @@
+// The server's end of one connection: messages in, messages out, nothing ever waits.
+#pragma once
+
+#include "common/result.h"
+#include "interpose/agree/agreement_wire.h"
+#include "interpose/agree/socket.h"
+
+namespace cinch {
+
+class AgreementConnection {
+ public:
+  explicit AgreementConnection(Accepted accepted);
+
+  int fd() const { return socket_.fd(); }
+  const IpAddress& from() const { return from_; }
+  void shutdown() const { socket_.shutdown(); }
+
+  // Lets messages be as long as those of a rank that has said hello.
+  void trust() { input_.setLimit(kMaxRankBytes); }
+
+  // Takes in what has arrived.
+  Result<void> receive();
+  // The next whole message, none where bytes are missing.
+  Result<std::optional<Message>> next() { return input_.next(); }
+
+  // Sends, or keeps what the kernel does not take until flush(); fails where the other side has not
+  // read for so long that more than a fixed amount is kept.
+  Result<void> send(const Bytes& frame);
+  Result<void> flush();
+  bool hasOutput() const { return !output_.empty(); }
+
+ private:
+  Socket socket_;
+  IpAddress from_;
+  MessageReader input_;
+  Bytes output_;
+};
+
+}  // namespace cinch

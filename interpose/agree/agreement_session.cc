@@ -1,0 +1,104 @@
+#include "interpose/agree/agreement_session.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cinch {
+
+Result<size_t> AgreementSession::join(const Hello& hello, const IpAddress& from) {
+  CINCH_TRY(admit(hello));
+  Member member;
+  member.hello = hello;
+  member.from = from;
+  members_.push_back(member);
+  present_++;
+  if (allSaidHello()) decide();
+  return members_.size() - 1;
+}
+
+Result<void> AgreementSession::admit(const Hello& hello) {
+  if (hello.rank < 0 || hello.rank >= hello.nRanks || hello.nRanks > kMaxRanks) {
+    return errorf(Status::invalidArgument, "there is no rank %d of %d", hello.rank, hello.nRanks);
+  }
+  auto same = [&](const Member& member) { return member.hello.rank == hello.rank; };
+  auto twin = std::find_if(members_.begin(), members_.end(), same);
+  if (twin != members_.end()) {
+    conflict_ = rankOnHost(twin->hello) + " has greeted twice, the second time from host " +
+                hello.host + ": give each rank its own number and each communicator its own id";
+    return errorf(Status::invalidUsage, "%s", conflict_.c_str());
+  }
+  if (decided_) return errorf(Status::remoteError, "the other ranks have agreed without this one");
+  return {};
+}
+
+bool AgreementSession::allSaidHello() const {
+  return members_.size() >= static_cast<size_t>(members_[0].hello.nRanks);
+}
+
+bool AgreementSession::allReported() const {
+  auto done = [](const Member& member) { return member.reported || member.left; };
+  return std::all_of(members_.begin(), members_.end(), done);
+}
+
+Result<void> AgreementSession::report(size_t who, const Initialised& report) {
+  Member& member = members_[who];
+  if (member.reported) return errorf(Status::remoteError, "a second report");
+  member.reported = true;
+  if (decided_) return {};
+  member.own = report.own;
+  member.peers = report.peers;
+  reportsDue_ = std::min(reportsDue_, deadlineIn(reportTime_));
+  if (allReported()) decide();
+  return {};
+}
+
+void AgreementSession::decide() {
+  decided_ = true;
+  broadcasts_.push_back(judge(members_, server_, conflict_));
+  for (Member& member : members_) {
+    member.own = {};
+    member.peers = {};
+  }
+}
+
+Result<void> AgreementSession::vote(size_t who, const Vote& vote) {
+  if (!decided_) return errorf(Status::remoteError, "a vote before the verdict");
+  if (topics_.count(vote.topic) == 0 && topics_.size() == kMaxOpenTopics) {
+    return errorf(Status::remoteError, "more than %zu open votes", kMaxOpenTopics);
+  }
+  Topic& topic = topics_[vote.topic];
+  topic.voted.resize(members_.size());
+  if (topic.voted[who]) return errorf(Status::remoteError, "a second vote on one topic");
+  topic.voted[who] = true;
+  topic.votes++;
+  topic.allYes = topic.allYes && vote.yes;
+  settle(vote.topic);
+  return {};
+}
+
+void AgreementSession::settle(uint64_t number) {
+  auto topic = topics_.find(number);
+  if (topic->second.votes < present_) return;
+  bool complete = present_ == members_.size();
+  broadcasts_.push_back(Outcome{number, complete && topic->second.allYes});
+  topics_.erase(topic);
+}
+
+void AgreementSession::leave(size_t who) {
+  members_[who].left = true;
+  present_--;
+  // What the others still had to wait for may have been this member only.
+  if (!decided_ && reportsDue_ != kNoDeadline && allReported()) decide();
+  std::vector<uint64_t> open;
+  for (auto& [number, topic] : topics_) {
+    if (topic.voted[who]) topic.votes--;
+    open.push_back(number);
+  }
+  for (uint64_t number : open) settle(number);
+}
+
+std::vector<Message> AgreementSession::takeBroadcasts() {
+  return std::exchange(broadcasts_, {});
+}
+
+}  // namespace cinch

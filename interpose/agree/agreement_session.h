@@ -1,0 +1,76 @@
+// The server's side of one unique id, as a state machine without sockets, clocks or threads: what
+// ranks say goes in, what all of them are told comes out.
+//
+//   gathering   until all ranks have said hello, or the first has reported that its real init
+//               returned and the others had a moment to report what they know of the missing
+//   decided     the verdict has gone out; votes are counted
+//   over        all who came have left
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+#include "interpose/agree/agreement_verdict.h"
+#include "interpose/agree/agreement_wire.h"
+#include "interpose/agree/socket.h"
+
+namespace cinch {
+
+inline constexpr size_t kMaxOpenTopics = 4096;
+
+class AgreementSession {
+ public:
+  // `server` is the server's own address; `reportTime` is how long after the first report the
+  // others' are waited for.
+  AgreementSession(const IpAddress& server, std::chrono::milliseconds reportTime)
+      : server_(server), reportTime_(reportTime) {}
+
+  // A rank says hello from `from`: the member's number, or why it is turned away.
+  Result<size_t> join(const Hello& hello, const IpAddress& from);
+
+  // A member's later messages. After an error the member must be dropped (and leave() called).
+  Result<void> report(size_t member, const Initialised& report);
+  Result<void> vote(size_t member, const Vote& vote);
+
+  // A member's connection has ended.
+  void leave(size_t member);
+
+  // When expire() has something to do, kNoDeadline for never.
+  Deadline deadline() const { return decided_ ? kNoDeadline : reportsDue_; }
+  // The deadline has passed: decides with the reports that are there.
+  void expire() { decide(); }
+
+  bool over() const { return !members_.empty() && present_ == 0; }
+
+  // What all members that have not left are to be sent now, in order.
+  std::vector<Message> takeBroadcasts();
+
+ private:
+  struct Topic {
+    std::vector<bool> voted;  // by member
+    size_t votes = 0;         // of members that have not left
+    bool allYes = true;
+  };
+
+  Result<void> admit(const Hello& hello);
+  bool allSaidHello() const;
+  bool allReported() const;
+  void decide();
+  void settle(uint64_t topic);
+
+  IpAddress server_;
+  std::chrono::milliseconds reportTime_;
+  std::vector<Member> members_;
+  size_t present_ = 0;
+  std::string conflict_;
+  Deadline reportsDue_ = kNoDeadline;
+  bool decided_ = false;
+  std::map<uint64_t, Topic> topics_;
+  std::vector<Message> broadcasts_;
+};
+
+}  // namespace cinch

@@ -1,0 +1,278 @@
+#include "interpose/agree/agreement_wire.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "interpose/agree/byte_order.h"
+
+namespace cinch {
+namespace {
+
+constexpr uint32_t kFrameMagic = 0x52474143;  // "CAGR"
+constexpr size_t kHeaderBytes = 12;
+
+constexpr size_t kMaxSettings = 4096;
+constexpr size_t kMaxName = 255;
+constexpr size_t kMaxReason = 2048;
+
+static_assert(kMaxHelloBytes > kMaxSettings + 2 * kMaxName + kMaxReason + 64);
+static_assert(kMaxRankBytes > 2 * kMaxAddresses * 17 + 16);
+static_assert(kMaxServerBytes > kMaxRanks * sizeof(uint64_t) + kMaxReason + 16);
+
+// Stable numbers: the alternatives of Message in order, from 1.
+uint32_t typeOf(const Message& message) {
+  return static_cast<uint32_t>(message.index()) + 1;
+}
+
+class Writer {
+ public:
+  template <std::unsigned_integral T>
+  void integer(T value) {
+    uint8_t bytes[sizeof(T)];
+    storeLittle(value, bytes);
+    bytes_.insert(bytes_.end(), bytes, bytes + sizeof(T));
+  }
+  void text(std::string_view value, size_t limit) {
+    value = value.substr(0, limit);
+    integer(static_cast<uint32_t>(value.size()));
+    bytes_.insert(bytes_.end(), value.begin(), value.end());
+  }
+  void addresses(const std::vector<IpAddress>& list) {
+    size_t n = std::min(list.size(), kMaxAddresses);
+    integer(static_cast<uint32_t>(n));
+    for (size_t i = 0; i < n; ++i) {
+      integer(static_cast<uint8_t>(list[i].family));
+      bytes_.insert(bytes_.end(), list[i].bytes.begin(), list[i].bytes.end());
+    }
+  }
+  Bytes take() { return std::move(bytes_); }
+
+ private:
+  Bytes bytes_;
+};
+
+// Reads within bounds; after the first thing that does not fit all reads give zeros and ok() is
+// false, so that callers check once at the end.
+class Reader {
+ public:
+  Reader(const uint8_t* bytes, size_t n) : at_(bytes), left_(n) {}
+
+  template <std::unsigned_integral T>
+  T integer() {
+    const uint8_t* bytes = take(sizeof(T));
+    return bytes == nullptr ? T{0} : loadLittle<T>(bytes);
+  }
+  bool flag() {
+    uint8_t value = integer<uint8_t>();
+    require(value <= 1);
+    return value == 1;
+  }
+  int rankNumber() {
+    uint32_t value = integer<uint32_t>();
+    require(value <= static_cast<uint32_t>(kMaxRanks));
+    return ok_ ? static_cast<int>(value) : 0;
+  }
+  // Control characters become '?': a peer's text ends in our log.
+  std::string text(size_t limit) {
+    size_t n = count(limit, 1);
+    const uint8_t* bytes = take(n);
+    if (bytes == nullptr) return {};
+    std::string value(reinterpret_cast<const char*>(bytes), n);
+    std::replace_if(
+        value.begin(), value.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+    return value;
+  }
+  std::vector<IpAddress> addresses() {
+    std::vector<IpAddress> list(count(kMaxAddresses, 17));
+    for (IpAddress& address : list) address = ipAddress();
+    return list;
+  }
+  // A count of things of `size` bytes each, all of which are there.
+  size_t count(size_t limit, size_t size) {
+    size_t n = integer<uint32_t>();
+    require(n <= limit && n * size <= left_);
+    return ok_ ? n : 0;
+  }
+  void end() { require(left_ == 0); }
+  bool ok() const { return ok_; }
+
+ private:
+  IpAddress ipAddress() {
+    IpAddress address;
+    uint8_t family = integer<uint8_t>();
+    require(family == 4 || family == 6);
+    const uint8_t* bytes = take(16);
+    if (!ok_) return {};
+    address.family = static_cast<Family>(family);
+    memcpy(address.bytes.data(), bytes, 16);
+    return address;
+  }
+  void require(bool condition) { ok_ = ok_ && condition; }
+  const uint8_t* take(size_t n) {
+    require(n <= left_);
+    if (!ok_) return nullptr;
+    const uint8_t* bytes = at_;
+    at_ += n;
+    left_ -= n;
+    return bytes;
+  }
+
+  const uint8_t* at_;
+  size_t left_;
+  bool ok_ = true;
+};
+
+void write(const HelloMessage& message, Writer& out) {
+  const Hello& hello = message.hello;
+  out.integer(message.nonce);
+  out.integer(hello.version);
+  out.integer(static_cast<uint32_t>(hello.rank));
+  out.integer(static_cast<uint32_t>(hello.nRanks));
+  out.integer(hello.settingsHash);
+  out.integer(hello.hostId);
+  out.text(hello.host, kMaxName);
+  out.text(hello.process, kMaxName);
+  out.text(hello.refusal, kMaxReason);
+  out.text(hello.settings, kMaxSettings);
+}
+
+Message readHello(Reader& in) {
+  HelloMessage message;
+  Hello& hello = message.hello;
+  message.nonce = in.integer<uint64_t>();
+  hello.version = in.integer<uint32_t>();
+  hello.rank = in.rankNumber();
+  hello.nRanks = in.rankNumber();
+  hello.settingsHash = in.integer<uint64_t>();
+  hello.hostId = in.integer<uint64_t>();
+  hello.host = in.text(kMaxName);
+  hello.process = in.text(kMaxName);
+  hello.refusal = in.text(kMaxReason);
+  hello.settings = in.text(kMaxSettings);
+  if (hello.version == kAgreementVersion) in.end();
+  return message;
+}
+
+void write(const Initialised& message, Writer& out) {
+  out.addresses(message.own);
+  out.addresses(message.peers);
+}
+
+Message readInitialised(Reader& in) {
+  Initialised message;
+  message.own = in.addresses();
+  message.peers = in.addresses();
+  in.end();
+  return message;
+}
+
+// Vote and Outcome are the same two fields.
+template <class T>
+void writeTopic(const T& message, Writer& out) {
+  out.integer(message.topic);
+  out.integer(static_cast<uint8_t>(message.yes ? 1 : 0));
+}
+
+template <class T>
+Message readTopic(Reader& in) {
+  T message;
+  message.topic = in.integer<uint64_t>();
+  message.yes = in.flag();
+  in.end();
+  return message;
+}
+
+void write(const Vote& message, Writer& out) {
+  writeTopic(message, out);
+}
+void write(const Outcome& message, Writer& out) {
+  writeTopic(message, out);
+}
+
+void write(const Acknowledged&, Writer&) {}
+
+Message readAcknowledged(Reader& in) {
+  in.end();
+  return Acknowledged{};
+}
+
+void write(const Rejected& message, Writer& out) {
+  out.text(message.reason, kMaxReason);
+}
+
+Message readRejected(Reader& in) {
+  Rejected message{in.text(kMaxReason)};
+  in.end();
+  return message;
+}
+
+void write(const Verdict& message, Writer& out) {
+  out.integer(static_cast<uint8_t>(message.compress ? 1 : 0));
+  out.text(message.reason, kMaxReason);
+  out.integer(static_cast<uint32_t>(message.hostIds.size()));
+  for (uint64_t hostId : message.hostIds) out.integer(hostId);
+}
+
+Message readVerdict(Reader& in) {
+  Verdict message;
+  message.compress = in.flag();
+  message.reason = in.text(kMaxReason);
+  message.hostIds.resize(in.count(kMaxRanks, sizeof(uint64_t)));
+  for (uint64_t& hostId : message.hostIds) hostId = in.integer<uint64_t>();
+  in.end();
+  return message;
+}
+
+using ReadFunction = Message (*)(Reader&);
+constexpr ReadFunction kReaders[] = {readHello,         readInitialised, readTopic<Vote>,
+                                     readAcknowledged,  readRejected,    readVerdict,
+                                     readTopic<Outcome>};
+static_assert(std::size(kReaders) == std::variant_size_v<Message>);
+
+}  // namespace
+
+Bytes encodeMessage(const Message& message) {
+  Writer payload;
+  std::visit([&](const auto& fields) { write(fields, payload); }, message);
+  Bytes body = payload.take();
+  Writer frame;
+  frame.integer(kFrameMagic);
+  frame.integer(typeOf(message));
+  frame.integer(static_cast<uint32_t>(body.size()));
+  Bytes bytes = frame.take();
+  bytes.insert(bytes.end(), body.begin(), body.end());
+  return bytes;
+}
+
+void MessageReader::append(const uint8_t* bytes, size_t n) {
+  bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<ptrdiff_t>(done_));
+  done_ = 0;
+  bytes_.insert(bytes_.end(), bytes, bytes + n);
+}
+
+Result<std::optional<Message>> MessageReader::next() {
+  const uint8_t* frame = bytes_.data() + done_;
+  size_t there = bytes_.size() - done_;
+  if (there == 0) return std::optional<Message>();
+  // A stranger is recognised by its first bytes, not after twelve that may never come.
+  uint8_t magic[4];
+  storeLittle(kFrameMagic, magic);
+  if (memcmp(frame, magic, std::min<size_t>(there, 4)) != 0) {
+    return errorf(Status::remoteError, "it does not speak Cinch's agreement protocol");
+  }
+  if (there < kHeaderBytes) return std::optional<Message>();
+  uint32_t type = loadLittle<uint32_t>(frame + 4);
+  uint32_t n = loadLittle<uint32_t>(frame + 8);
+  if (type == 0 || type > std::size(kReaders) || n > maxPayload_) {
+    return errorf(Status::remoteError, "a message of type %u and %u bytes is refused", type, n);
+  }
+  if (there < kHeaderBytes + n) return std::optional<Message>();
+  Reader in(frame + kHeaderBytes, n);
+  Message message = kReaders[type - 1](in);
+  if (!in.ok()) return errorf(Status::remoteError, "a message of type %u is malformed", type);
+  done_ += kHeaderBytes + n;
+  return std::optional(std::move(message));
+}
+
+}  // namespace cinch

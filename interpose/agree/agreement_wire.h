@@ -1,0 +1,82 @@
+// The messages of the agreement channel as bytes, and the one parser of what a peer sends. Pure.
+//
+//   offset  bytes  frame, integers little-endian
+//   0       4      magic "CAGR"
+//   4       4      type
+//   8       4      n, bytes of payload
+//   12      n      payload
+//
+// A payload is its message's fields in order: integers little-endian, a text or a list after its
+// length or count. A hello's fields never change from version to version, so that ranks of
+// different versions can name each other; a later version may only append.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/result.h"
+#include "interpose/agree/agreement.h"
+#include "interpose/agree/ip_address.h"
+
+namespace cinch {
+
+inline constexpr int kMaxRanks = 65536;
+inline constexpr size_t kMaxAddresses = 1024;  // in each list of a report
+
+// Rank to server.
+struct HelloMessage {
+  uint64_t nonce = 0;
+  Hello hello;
+};
+// "My real init has returned", and where this rank's host and the hosts that it talks to are.
+struct Initialised {
+  std::vector<IpAddress> own;
+  std::vector<IpAddress> peers;
+};
+struct Vote {
+  uint64_t topic = 0;
+  bool yes = false;
+};
+
+// Server to rank, besides Verdict.
+struct Acknowledged {};
+struct Rejected {
+  std::string reason;
+};
+struct Outcome {
+  uint64_t topic = 0;
+  bool yes = false;
+};
+
+using Bytes = std::vector<uint8_t>;
+using Message =
+    std::variant<HelloMessage, Initialised, Vote, Acknowledged, Rejected, Verdict, Outcome>;
+
+// A whole frame. Texts and lists beyond their limits are cut.
+Bytes encodeMessage(const Message& message);
+
+// Takes bytes as they arrive and gives messages as they complete.
+class MessageReader {
+ public:
+  // Frames with a longer payload are refused: a stranger may make us hold little.
+  void setLimit(uint32_t maxPayload) { maxPayload_ = maxPayload; }
+  void append(const uint8_t* bytes, size_t n);
+
+  // The next whole message, none where bytes are missing. An error is final: what was sent is not
+  // this protocol. Every text in a message is printable and bounded.
+  Result<std::optional<Message>> next();
+
+ private:
+  Bytes bytes_;
+  size_t done_ = 0;
+  uint32_t maxPayload_ = 0;
+};
+
+inline constexpr uint32_t kMaxHelloBytes = 8 << 10;
+inline constexpr uint32_t kMaxRankBytes = 64 << 10;   // from a rank that has said hello
+inline constexpr uint32_t kMaxServerBytes = 1 << 20;  // from the server
+
+}  // namespace cinch

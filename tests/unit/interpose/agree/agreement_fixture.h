@@ -1,0 +1,129 @@
+// A server of its own on loopback, with short times, and ranks to greet it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <dirent.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "interpose/agree/agreement.h"
+#include "interpose/agree/agreement_server.h"
+#include "interpose/agree/unique_id_stamp.h"
+
+namespace cinch {
+
+inline constexpr int kTestSeconds = 20;  // generous: only a failing test waits for it
+
+using UniqueId = std::array<uint8_t, kUniqueIdBytes>;
+
+inline IpAddress loopback() {
+  IpAddress address;
+  address.family = Family::ipv4;
+  address.bytes = {127, 0, 0, 1};
+  return address;
+}
+
+inline IpAddress ipv4(uint8_t a, uint8_t b, uint8_t c, uint8_t d) {
+  IpAddress address;
+  address.family = Family::ipv4;
+  address.bytes = {a, b, c, d};
+  return address;
+}
+
+// Rank `rank` of `nRanks`, on a host of its own named after it.
+inline Hello makeHello(int rank, int nRanks) {
+  Hello hello;
+  hello.rank = rank;
+  hello.nRanks = nRanks;
+  hello.settingsHash = 77;
+  hello.settings = "CINCH_MODE=on CINCH_CODEC=q8";
+  hello.hostId = 1000 + static_cast<uint64_t>(rank);
+  hello.host = "host-" + std::to_string(rank);
+  hello.process = "process-" + std::to_string(rank);
+  return hello;
+}
+
+inline size_t openDescriptors() {
+  size_t n = 0;
+  DIR* folder = opendir("/proc/self/fd");
+  while (readdir(folder) != nullptr) ++n;
+  closedir(folder);
+  return n;
+}
+
+class AgreementFixture : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    limits_.helloTime = std::chrono::milliseconds(300);
+    limits_.reportTime = std::chrono::milliseconds(200);
+    descriptorsBefore_ = openDescriptors();
+    startServer();
+  }
+
+  void startServer() {
+    server_.reset();
+    auto started = AgreementServer::start(loopback(), limits_);
+    ASSERT_TRUE(started.ok()) << started.error().message;
+    server_ = std::move(started.value());
+  }
+
+  UniqueId newId() {
+    UniqueId id;
+    for (size_t i = 0; i < id.size(); ++i) id[i] = static_cast<uint8_t>(i * 37 + 1);
+    auto served = server_->serve(id.data());
+    EXPECT_TRUE(served.ok());
+    return id;
+  }
+
+  static std::unique_ptr<Agreement> greet(const UniqueId& id, const Hello& hello) {
+    auto greeted = Agreement::greet(id.data(), hello, kTestSeconds);
+    EXPECT_TRUE(greeted.ok()) << greeted.error().message;
+    return greeted.ok() ? std::move(greeted.value()) : nullptr;
+  }
+
+  using Ranks = std::vector<std::unique_ptr<Agreement>>;
+
+  static Ranks greetAll(const UniqueId& id, const std::vector<Hello>& hellos) {
+    Ranks ranks;
+    for (const Hello& hello : hellos) ranks.push_back(greet(id, hello));
+    return ranks;
+  }
+
+  static Ranks greetAll(const UniqueId& id, int nRanks) {
+    std::vector<Hello> hellos;
+    for (int rank = 0; rank < nRanks; ++rank) hellos.push_back(makeHello(rank, nRanks));
+    return greetAll(id, hellos);
+  }
+
+  // What all ranks are told, at once; fails unless they are told the same.
+  static Verdict verdictOfAll(const Ranks& ranks) {
+    std::vector<Verdict> verdicts(ranks.size());
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      threads.emplace_back([&, i] {
+        auto told = ranks[i]->awaitVerdict(kTestSeconds);
+        ASSERT_TRUE(told.ok()) << told.error().message;
+        verdicts[i] = told.value();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const Verdict& verdict : verdicts) {
+      EXPECT_EQ(verdict.compress, verdicts[0].compress);
+      EXPECT_EQ(verdict.reason, verdicts[0].reason);
+      EXPECT_EQ(verdict.hostIds, verdicts[0].hostIds);
+    }
+    return verdicts[0];
+  }
+
+  size_t descriptorsBefore_ = 0;
+  ServerLimits limits_;
+  std::unique_ptr<AgreementServer> server_;
+};
+
+}  // namespace cinch

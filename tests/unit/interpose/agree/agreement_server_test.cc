@@ -1,0 +1,235 @@
+// The server against those who are not ranks, or are bad ones: raw sockets and hand-made bytes.
+#include "interpose/agree/agreement_server.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <random>
+
+#include "interpose/agree/agreement_wire.h"
+#include "tests/unit/interpose/agree/agreement_fixture.h"
+
+namespace cinch {
+namespace {
+
+using std::chrono::seconds;
+
+class ServerTest : public AgreementFixture {
+ protected:
+  static Socket connectRaw(const UniqueId& id) {
+    auto connected = connectTo(readStamp(id.data())->server, deadlineIn(seconds(kTestSeconds)));
+    EXPECT_TRUE(connected.ok()) << connected.error().message;
+    return connected.ok() ? std::move(connected.value()) : Socket();
+  }
+
+  static void sendRaw(const Socket& socket, const Bytes& bytes) {
+    // The server may have ended the connection already, as it should.
+    static_cast<void>(sendAll(socket, bytes, deadlineIn(seconds(kTestSeconds))));
+  }
+
+  static Bytes helloFrame(const UniqueId& id, const Hello& hello) {
+    return encodeMessage(HelloMessage{readStamp(id.data())->nonce, hello});
+  }
+
+  // What the server sends until it ends the connection; fails where it does not.
+  static Bytes readToEnd(const Socket& socket) {
+    Bytes all;
+    uint8_t bytes[4096];
+    for (;;) {
+      auto ready = waitReadable(socket, deadlineIn(seconds(kTestSeconds)));
+      EXPECT_TRUE(ready.ok() && ready.value()) << "the server keeps a bad client";
+      if (!ready.ok() || !ready.value()) return all;
+      auto n = receiveSome(socket, bytes, sizeof bytes);
+      if (!n.ok()) return all;
+      all.insert(all.end(), bytes, bytes + n.value());
+    }
+  }
+
+  static Message readMessage(const Socket& socket, MessageReader& reader) {
+    reader.setLimit(kMaxServerBytes);
+    for (;;) {
+      auto message = reader.next();
+      EXPECT_TRUE(message.ok());
+      if (!message.ok()) return Acknowledged{};
+      if (message.value()) return *message.value();
+      uint8_t bytes[4096];
+      auto ready = waitReadable(socket, deadlineIn(seconds(kTestSeconds)));
+      EXPECT_TRUE(ready.ok() && ready.value());
+      auto n = receiveSome(socket, bytes, sizeof bytes);
+      EXPECT_TRUE(n.ok()) << n.error().message;
+      if (!n.ok()) return Acknowledged{};
+      reader.append(bytes, n.value());
+    }
+  }
+
+  // The server still serves: an id of its own, two ranks, a verdict, a vote.
+  void expectServing() {
+    UniqueId id = newId();
+    Ranks ranks = greetAll(id, 2);
+    EXPECT_TRUE(verdictOfAll(ranks).compress);
+    for (const auto& rank : ranks) EXPECT_TRUE(rank->castVote(1, true).ok());
+    for (const auto& rank : ranks) EXPECT_TRUE(rank->awaitVote(1, kTestSeconds).value());
+  }
+};
+
+TEST_F(ServerTest, DropsThoseWhoSpeakSomethingElse) {
+  UniqueId id = newId();
+  Ranks early = greetAll(id, {makeHello(0, 2)});
+  for (const std::string text : {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x02", "\n"}) {
+    Socket stray = connectRaw(id);
+    sendRaw(stray, Bytes(text.begin(), text.end()));
+    EXPECT_TRUE(readToEnd(stray).empty());
+  }
+  early.push_back(greet(id, makeHello(1, 2)));
+  EXPECT_TRUE(verdictOfAll(early).compress);
+}
+
+TEST_F(ServerTest, DropsThoseWhoSayNothingOrNotEnough) {
+  UniqueId id = newId();
+  Socket silent = connectRaw(id);
+  Socket halfway = connectRaw(id);
+  Bytes hello = helloFrame(id, makeHello(0, 2));
+  hello.resize(hello.size() / 2);
+  sendRaw(halfway, hello);
+  Socket halfOpen = connectRaw(id);
+  ::shutdown(halfOpen.fd(), SHUT_WR);
+  EXPECT_TRUE(readToEnd(silent).empty());
+  EXPECT_TRUE(readToEnd(halfway).empty());
+  EXPECT_TRUE(readToEnd(halfOpen).empty());
+  Ranks ranks = greetAll(id, 2);
+  EXPECT_TRUE(verdictOfAll(ranks).compress);
+}
+
+TEST_F(ServerTest, ASlowDripOfBytesDoesNotExtendTheTime) {
+  UniqueId id = newId();
+  Socket slow = connectRaw(id);
+  Bytes hello = helloFrame(id, makeHello(0, 2));
+  bool ended = false;
+  for (size_t i = 0; i + 1 < hello.size() && !ended; ++i) {
+    sendRaw(slow, {hello[i]});
+    auto ready = waitReadable(slow, deadlineIn(std::chrono::milliseconds(20)));
+    ended = ready.ok() && ready.value();
+  }
+  EXPECT_TRUE(ended);
+  expectServing();
+}
+
+TEST_F(ServerTest, RefusesAWrongNonceWithAReason) {
+  UniqueId id = newId();
+  Socket stray = connectRaw(id);
+  sendRaw(stray, encodeMessage(HelloMessage{readStamp(id.data())->nonce ^ 1, makeHello(0, 2)}));
+  MessageReader reader;
+  Message answer = readMessage(stray, reader);
+  ASSERT_TRUE(std::holds_alternative<Rejected>(answer));
+  EXPECT_NE(std::get<Rejected>(answer).reason.find("no longer"), std::string::npos);
+  EXPECT_TRUE(readToEnd(stray).empty());
+}
+
+TEST_F(ServerTest, RefusesLongHellosFromTheirHeader) {
+  UniqueId id = newId();
+  Socket stray = connectRaw(id);
+  Bytes header = helloFrame(id, makeHello(0, 2));
+  header.resize(12);
+  header[10] = 1;  // 64 KiB
+  sendRaw(stray, header);
+  EXPECT_TRUE(readToEnd(stray).empty());
+  expectServing();
+}
+
+TEST_F(ServerTest, RefusesMessagesOutOfTurn) {
+  UniqueId id = newId();
+  for (const Message& message : {Message(Vote{1, true}), Message(Initialised{}),
+                                 Message(Acknowledged{}), Message(Verdict{})}) {
+    Socket stray = connectRaw(id);
+    sendRaw(stray, encodeMessage(message));
+    EXPECT_TRUE(readToEnd(stray).empty());
+  }
+  // A rank that breaks the rules after its hello has left; the other is told.
+  Socket bad = connectRaw(id);
+  sendRaw(bad, helloFrame(id, makeHello(0, 3)));
+  MessageReader reader;
+  ASSERT_TRUE(std::holds_alternative<Acknowledged>(readMessage(bad, reader)));
+  Ranks ranks = greetAll(id, {makeHello(1, 3), makeHello(2, 3)});
+  readMessage(bad, reader);  // all are here: the verdict
+  sendRaw(bad, encodeMessage(Outcome{1, true}));
+  readToEnd(bad);
+  for (const auto& rank : ranks) ASSERT_TRUE(rank->castVote(1, true).ok());
+  for (const auto& rank : ranks) EXPECT_FALSE(rank->awaitVote(1, kTestSeconds).value());
+}
+
+TEST_F(ServerTest, AFloodOfStrangersMakesTheOldestGiveWay) {
+  limits_.maxStrangers = 8;
+  limits_.helloTime = seconds(1000);
+  startServer();
+  UniqueId id = newId();
+  std::vector<Socket> strangers;
+  for (int i = 0; i < 40; ++i) strangers.push_back(connectRaw(id));
+  for (size_t i = 0; i < 32; ++i) EXPECT_TRUE(readToEnd(strangers[i]).empty());
+  Ranks ranks = greetAll(id, 4);
+  EXPECT_TRUE(verdictOfAll(ranks).compress);
+}
+
+TEST_F(ServerTest, FuzzedConversationsDisturbNobody) {
+  UniqueId watched = newId();
+  Ranks ranks = greetAll(watched, {makeHello(0, 2)});
+  std::mt19937 random(31);
+  UniqueId id = newId();
+  for (int round = 0; round < 300; ++round) {
+    Bytes stream = helloFrame(id, makeHello(static_cast<int>(random() % 3), 3));
+    for (const Message& message :
+         {Message(Initialised{{loopback()}, {}}), Message(Vote{1, true})}) {
+      Bytes frame = encodeMessage(message);
+      stream.insert(stream.end(), frame.begin(), frame.end());
+    }
+    for (unsigned flips = random() % 4; flips > 0; --flips) {
+      stream[random() % stream.size()] = static_cast<uint8_t>(random());
+    }
+    stream.resize(random() % (stream.size() + 1));
+    sendRaw(connectRaw(id), stream);
+    if (round % 20 == 0) id = newId();
+  }
+  ranks.push_back(greet(watched, makeHello(1, 2)));
+  EXPECT_TRUE(verdictOfAll(ranks).compress);
+  expectServing();
+}
+
+TEST_F(ServerTest, LeavesNoDescriptorsBehind) {
+  for (int i = 0; i < 20; ++i) {
+    UniqueId id = newId();
+    Socket stray = connectRaw(id);
+    sendRaw(stray, {'x'});
+    readToEnd(stray);
+    Ranks ranks = greetAll(id, 3);
+    EXPECT_TRUE(verdictOfAll(ranks).compress);
+  }
+  // The server closes its ends when it sees the ranks' leaving.
+  size_t serving = descriptorsBefore_ + 3;  // listener, epoll, eventfd
+  Deadline deadline = deadlineIn(seconds(kTestSeconds));
+  while (openDescriptors() > serving && Clock::now() < deadline) std::this_thread::yield();
+  EXPECT_EQ(openDescriptors(), serving);
+  server_.reset();
+  EXPECT_EQ(openDescriptors(), descriptorsBefore_);
+}
+
+TEST_F(ServerTest, ForgetsTheOldestUnusedIdBeyondItsLimit) {
+  limits_.maxIds = 3;
+  startServer();
+  UniqueId used = newId();
+  Ranks ranks = greetAll(used, {makeHello(0, 2)});
+  UniqueId oldest = newId();
+  UniqueId middle = newId();
+  UniqueId newest = newId();
+  auto refused = Agreement::greet(oldest.data(), makeHello(0, 2), kTestSeconds);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("no longer"), std::string::npos);
+  auto middleRank = greet(middle, makeHello(0, 2));
+  auto newestRank = greet(newest, makeHello(0, 2));
+  UniqueId none = {};
+  EXPECT_FALSE(server_->serve(none.data()).ok()) << "all are in use";
+  EXPECT_FALSE(hasAgreementStamp(none.data()));
+  ranks.push_back(greet(used, makeHello(1, 2)));
+  EXPECT_TRUE(verdictOfAll(ranks).compress);
+}
+
+}  // namespace
+}  // namespace cinch

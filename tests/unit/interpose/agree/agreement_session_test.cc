@@ -1,0 +1,240 @@
+#include "interpose/agree/agreement_session.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "tests/unit/interpose/agree/agreement_fixture.h"
+
+namespace cinch {
+namespace {
+
+using std::chrono::milliseconds;
+
+AgreementSession newSession() {
+  return AgreementSession(loopback(), milliseconds(1000));
+}
+
+AgreementSession sessionOf(int nRanks) {
+  AgreementSession session = newSession();
+  for (int rank = 0; rank < nRanks; ++rank) {
+    auto member = session.join(makeHello(rank, nRanks), loopback());
+    EXPECT_TRUE(member.ok() && member.value() == static_cast<size_t>(rank));
+  }
+  return session;
+}
+
+// The verdict among the broadcasts; fails unless there is exactly that.
+Verdict verdictOf(AgreementSession& session) {
+  std::vector<Message> messages = session.takeBroadcasts();
+  EXPECT_EQ(messages.size(), 1u);
+  const Verdict* verdict = messages.empty() ? nullptr : std::get_if<Verdict>(&messages[0]);
+  EXPECT_NE(verdict, nullptr);
+  return verdict == nullptr ? Verdict{} : *verdict;
+}
+
+std::map<uint64_t, bool> outcomesOf(AgreementSession& session) {
+  std::map<uint64_t, bool> outcomes;
+  for (const Message& message : session.takeBroadcasts()) {
+    const Outcome* outcome = std::get_if<Outcome>(&message);
+    EXPECT_NE(outcome, nullptr);
+    if (outcome == nullptr) continue;
+    EXPECT_TRUE(outcomes.emplace(outcome->topic, outcome->yes).second) << "told twice";
+  }
+  return outcomes;
+}
+
+TEST(AgreementSession, DecidesWhenAllHaveSaidHello) {
+  for (int n = 1; n <= 8; ++n) {
+    AgreementSession session = sessionOf(n);
+    EXPECT_TRUE(verdictOf(session).compress);
+    EXPECT_EQ(session.deadline(), kNoDeadline);
+  }
+}
+
+TEST(AgreementSession, SaysNothingWhileRanksMayStillCome) {
+  AgreementSession session = newSession();
+  for (int rank : {2, 0}) ASSERT_TRUE(session.join(makeHello(rank, 3), loopback()).ok());
+  EXPECT_TRUE(session.takeBroadcasts().empty());
+  EXPECT_EQ(session.deadline(), kNoDeadline);
+  ASSERT_TRUE(session.join(makeHello(1, 3), loopback()).ok());
+  EXPECT_TRUE(verdictOf(session).compress);
+}
+
+TEST(AgreementSession, TheFirstReportStartsTheClockAndTheLastDecides) {
+  AgreementSession session = newSession();
+  for (int rank : {0, 1}) ASSERT_TRUE(session.join(makeHello(rank, 3), loopback()).ok());
+  ASSERT_TRUE(session.report(0, {}).ok());
+  EXPECT_TRUE(session.takeBroadcasts().empty());
+  EXPECT_LE(session.deadline(), deadlineIn(milliseconds(1000)));
+  ASSERT_TRUE(session.report(1, {}).ok());
+  Verdict verdict = verdictOf(session);
+  EXPECT_FALSE(verdict.compress);
+  EXPECT_EQ(verdict.reason.find("rank 2 "), 0u) << verdict.reason;
+  EXPECT_EQ(session.deadline(), kNoDeadline);
+}
+
+TEST(AgreementSession, AnExpiredClockDecides) {
+  AgreementSession session = newSession();
+  for (int rank : {0, 1}) ASSERT_TRUE(session.join(makeHello(rank, 3), loopback()).ok());
+  ASSERT_TRUE(session.report(0, {}).ok());
+  session.expire();
+  EXPECT_FALSE(verdictOf(session).compress);
+  EXPECT_TRUE(session.report(1, {}).ok()) << "a late report is harmless";
+  EXPECT_TRUE(session.takeBroadcasts().empty());
+  EXPECT_FALSE(session.join(makeHello(2, 3), loopback()).ok()) << "it would not be told the same";
+}
+
+TEST(AgreementSession, ALeaverIsNotWaitedForAndIsNamed) {
+  AgreementSession session = newSession();
+  for (int rank : {0, 1, 2}) ASSERT_TRUE(session.join(makeHello(rank, 4), loopback()).ok());
+  ASSERT_TRUE(session.report(0, {}).ok());
+  ASSERT_TRUE(session.report(1, {}).ok());
+  session.leave(2);
+  Verdict verdict = verdictOf(session);
+  EXPECT_NE(verdict.reason.find("rank 3 "), std::string::npos);
+  EXPECT_NE(verdict.reason.find("rank 2 on host host-2 has left"), std::string::npos);
+}
+
+TEST(AgreementSession, ARankThatLeftBeforeTheLastHelloForbidsCompression) {
+  AgreementSession session = newSession();
+  ASSERT_TRUE(session.join(makeHello(0, 3), loopback()).ok());
+  ASSERT_TRUE(session.join(makeHello(1, 3), loopback()).ok());
+  session.leave(1);
+  EXPECT_FALSE(session.over());
+  ASSERT_TRUE(session.join(makeHello(2, 3), loopback()).ok());
+  EXPECT_EQ(verdictOf(session).reason,
+            "rank 1 on host host-1 has left before the ranks had agreed");
+}
+
+TEST(AgreementSession, TurnsAwayWhoMakesNoSense) {
+  AgreementSession session = newSession();
+  EXPECT_FALSE(session.join(makeHello(-1, 2), loopback()).ok());
+  EXPECT_FALSE(session.join(makeHello(2, 2), loopback()).ok());
+  EXPECT_FALSE(session.join(makeHello(0, 0), loopback()).ok());
+  EXPECT_FALSE(session.join(makeHello(0, kMaxRanks + 1), loopback()).ok());
+  EXPECT_FALSE(session.over());
+}
+
+TEST(AgreementSession, ASecondHelloOfARankIsRefusedAndTold) {
+  AgreementSession session = newSession();
+  ASSERT_TRUE(session.join(makeHello(0, 2), loopback()).ok());
+  Hello twin = makeHello(0, 2);
+  twin.host = "elsewhere";
+  EXPECT_FALSE(session.join(twin, loopback()).ok());
+  ASSERT_TRUE(session.join(makeHello(1, 2), loopback()).ok());
+  Verdict verdict = verdictOf(session);
+  EXPECT_FALSE(verdict.compress);
+  EXPECT_EQ(
+      verdict.reason.find("rank 0 on host host-0 has greeted twice, the second time from host "
+                          "elsewhere"),
+      0u)
+      << verdict.reason;
+}
+
+TEST(AgreementSession, IsOverWhenAllHaveLeft) {
+  AgreementSession session = sessionOf(3);
+  for (size_t member : {2, 0, 1}) {
+    EXPECT_FALSE(session.over());
+    session.leave(member);
+  }
+  EXPECT_TRUE(session.over());
+  EXPECT_FALSE(newSession().over()) << "nobody has come yet";
+}
+
+TEST(AgreementSession, BreachesOfTheProtocolAreErrors) {
+  AgreementSession early = newSession();
+  ASSERT_TRUE(early.join(makeHello(0, 2), loopback()).ok());
+  EXPECT_FALSE(early.vote(0, {1, true}).ok()) << "before the verdict";
+  AgreementSession session = sessionOf(2);
+  EXPECT_TRUE(session.report(0, {}).ok());
+  EXPECT_FALSE(session.report(0, {}).ok());
+  EXPECT_TRUE(session.vote(0, {1, true}).ok());
+  EXPECT_FALSE(session.vote(0, {1, true}).ok());
+}
+
+TEST(AgreementSession, OpenTopicsAreBounded) {
+  AgreementSession session = sessionOf(2);
+  verdictOf(session);
+  for (uint64_t topic = 0; topic < kMaxOpenTopics; ++topic) {
+    ASSERT_TRUE(session.vote(0, {topic, true}).ok());
+  }
+  EXPECT_FALSE(session.vote(0, {kMaxOpenTopics, true}).ok());
+  ASSERT_TRUE(session.vote(1, {5, true}).ok());
+  EXPECT_TRUE(session.vote(0, {kMaxOpenTopics, true}).ok()) << "one was settled";
+  EXPECT_EQ(outcomesOf(session), (std::map<uint64_t, bool>{{5, true}}));
+}
+
+// Ranks vote in random interleavings, some far ahead; some leave at random. A model knows what must
+// come out: each topic exactly once, when all who are present have voted; yes only where all ranks
+// said yes and nobody had left.
+struct VoteModel {
+  explicit VoteModel(int n) : next(static_cast<size_t>(n)), gone(static_cast<size_t>(n)) {}
+  std::vector<size_t> next;  // by rank: how many of its topics it has voted on
+  std::vector<bool> gone;
+};
+
+class RandomVotes : public ::testing::TestWithParam<int> {};
+
+TEST_P(RandomVotes, ComeOutAsTheAndOfAll) {
+  std::mt19937 random(static_cast<unsigned>(GetParam()));
+  int nRanks = 1 + static_cast<int>(random() % 8);
+  constexpr size_t kTopics = 60;
+  bool someLeave = random() % 2 == 0;
+  AgreementSession session = sessionOf(nRanks);
+  verdictOf(session);
+  VoteModel model(nRanks);
+  std::vector<std::vector<uint64_t>> orders(static_cast<size_t>(nRanks));
+  std::map<uint64_t, bool> expected;
+  std::vector<std::vector<bool>> says(static_cast<size_t>(nRanks), std::vector<bool>(kTopics));
+  for (size_t rank = 0; rank < orders.size(); ++rank) {
+    for (uint64_t topic = 0; topic < kTopics; ++topic) {
+      orders[rank].push_back(topic);
+      says[rank][topic] = random() % 10 != 0;
+    }
+    std::shuffle(orders[rank].begin(), orders[rank].end(), random);
+  }
+  std::vector<std::set<uint64_t>> voted(static_cast<size_t>(nRanks));
+  std::map<uint64_t, bool> told;
+  auto present = [&] { return std::count(model.gone.begin(), model.gone.end(), false); };
+  auto check = [&] {
+    for (uint64_t topic = 0; topic < kTopics && present() > 0; ++topic) {
+      bool any = false, all = true, yes = present() == nRanks;
+      for (size_t rank = 0; rank < voted.size(); ++rank) {
+        bool has = voted[rank].count(topic) != 0;
+        any = any || has;
+        if (!model.gone[rank]) all = all && has;
+        yes = yes && says[rank][topic];
+      }
+      if (any && all) expected.emplace(topic, yes);
+    }
+    for (auto [topic, yes] : outcomesOf(session)) {
+      ASSERT_TRUE(told.emplace(topic, yes).second) << "topic " << topic << " told twice";
+    }
+    ASSERT_EQ(told, expected);
+  };
+  while (present() > 0) {
+    size_t rank = random() % static_cast<size_t>(nRanks);
+    if (model.gone[rank]) continue;
+    bool leaves = model.next[rank] == kTopics || (someLeave && random() % 100 == 0);
+    if (leaves && (someLeave || told.size() == kTopics)) {
+      model.gone[rank] = true;
+      session.leave(rank);
+    } else if (model.next[rank] < kTopics) {
+      uint64_t topic = orders[rank][model.next[rank]++];
+      voted[rank].insert(topic);
+      ASSERT_TRUE(session.vote(rank, {topic, says[rank][topic]}).ok());
+    }
+    if (present() > 0) check();
+  }
+  EXPECT_TRUE(session.over());
+  if (!someLeave) {
+    EXPECT_EQ(told.size(), kTopics);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomVotes, ::testing::Range(0, 60));
+
+}  // namespace
+}  // namespace cinch

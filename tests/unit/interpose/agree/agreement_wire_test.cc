@@ -1,0 +1,220 @@
+#include "interpose/agree/agreement_wire.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/unit/interpose/agree/agreement_fixture.h"
+
+namespace cinch {
+namespace {
+
+MessageReader readerOf(const Bytes& bytes, uint32_t limit = kMaxServerBytes) {
+  MessageReader reader;
+  reader.setLimit(limit);
+  reader.append(bytes.data(), bytes.size());
+  return reader;
+}
+
+// The one message in `bytes`.
+template <class T>
+T decoded(const Bytes& bytes) {
+  MessageReader reader = readerOf(bytes);
+  auto message = reader.next();
+  EXPECT_TRUE(message.ok()) << message.error().message;
+  if (!message.ok() || !message.value()) return {};
+  EXPECT_TRUE(std::holds_alternative<T>(*message.value()));
+  EXPECT_FALSE(reader.next().value());
+  return std::get<T>(*message.value());
+}
+
+Message sample(size_t type) {
+  switch (type) {
+    case 0:
+      return HelloMessage{0xabcdef, makeHello(3, 8)};
+    case 1:
+      return Initialised{{ipv4(10, 0, 0, 1)}, {ipv4(10, 0, 0, 2), ipv4(10, 0, 0, 3)}};
+    case 2:
+      return Vote{7, true};
+    case 3:
+      return Acknowledged{};
+    case 4:
+      return Rejected{"because"};
+    case 5:
+      return Verdict{true, "", {1, 2, 3}};
+    default:
+      return Outcome{9, false};
+  }
+}
+constexpr size_t kTypes = std::variant_size_v<Message>;
+
+TEST(AgreementWire, HelloComesBack) {
+  HelloMessage sent{0x1122334455667788, makeHello(3, 8)};
+  sent.hello.refusal = "non-blocking communicator";
+  HelloMessage got = decoded<HelloMessage>(encodeMessage(sent));
+  EXPECT_EQ(got.nonce, sent.nonce);
+  EXPECT_EQ(got.hello.rank, 3);
+  EXPECT_EQ(got.hello.nRanks, 8);
+  EXPECT_EQ(got.hello.version, kAgreementVersion);
+  EXPECT_EQ(got.hello.settingsHash, sent.hello.settingsHash);
+  EXPECT_EQ(got.hello.hostId, sent.hello.hostId);
+  EXPECT_EQ(got.hello.settings, sent.hello.settings);
+  EXPECT_EQ(got.hello.host, sent.hello.host);
+  EXPECT_EQ(got.hello.process, sent.hello.process);
+  EXPECT_EQ(got.hello.refusal, sent.hello.refusal);
+}
+
+TEST(AgreementWire, TheOthersComeBack) {
+  Initialised report = decoded<Initialised>(encodeMessage(sample(1)));
+  EXPECT_EQ(report.own, std::get<Initialised>(sample(1)).own);
+  EXPECT_EQ(report.peers, std::get<Initialised>(sample(1)).peers);
+  Vote vote = decoded<Vote>(encodeMessage(Vote{~0ull, true}));
+  EXPECT_TRUE(vote.topic == ~0ull && vote.yes);
+  Outcome outcome = decoded<Outcome>(encodeMessage(Outcome{5, false}));
+  EXPECT_TRUE(outcome.topic == 5 && !outcome.yes);
+  EXPECT_EQ(decoded<Rejected>(encodeMessage(sample(4))).reason, "because");
+  decoded<Acknowledged>(encodeMessage(Acknowledged{}));
+  Verdict verdict = decoded<Verdict>(encodeMessage(Verdict{false, "rank 2 ...", {}}));
+  EXPECT_TRUE(!verdict.compress && verdict.reason == "rank 2 ..." && verdict.hostIds.empty());
+  EXPECT_EQ(decoded<Verdict>(encodeMessage(sample(5))).hostIds, (std::vector<uint64_t>{1, 2, 3}));
+}
+
+TEST(AgreementWire, TheLargestMessagesFitTheirLimits) {
+  HelloMessage hello{1, makeHello(0, kMaxRanks)};
+  for (std::string* text :
+       {&hello.hello.settings, &hello.hello.host, &hello.hello.process, &hello.hello.refusal}) {
+    *text = std::string(100000, 'x');
+  }
+  EXPECT_TRUE(readerOf(encodeMessage(hello), kMaxHelloBytes).next().ok());
+  Initialised report;
+  report.own.assign(5000, ipv4(1, 2, 3, 4));
+  report.peers = report.own;
+  EXPECT_TRUE(readerOf(encodeMessage(report), kMaxRankBytes).next().ok());
+  EXPECT_EQ(decoded<Initialised>(encodeMessage(report)).peers.size(), kMaxAddresses);
+  Verdict verdict{true, std::string(100000, 'x'), std::vector<uint64_t>(kMaxRanks, 5)};
+  EXPECT_EQ(decoded<Verdict>(encodeMessage(verdict)).hostIds.size(), size_t{kMaxRanks});
+}
+
+TEST(AgreementWire, TextsBecomePrintable) {
+  HelloMessage sent{1, makeHello(0, 2)};
+  sent.hello.host = "evil\n\x1b[31mhost\xff";
+  EXPECT_EQ(decoded<HelloMessage>(encodeMessage(sent)).hello.host, "evil??[31mhost?");
+}
+
+TEST(AgreementWire, MessagesMayArriveInAnyPieces) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 200; ++round) {
+    Bytes stream;
+    std::vector<size_t> types;
+    for (int i = 0; i < 20; ++i) {
+      types.push_back(random() % kTypes);
+      Bytes frame = encodeMessage(sample(types.back()));
+      stream.insert(stream.end(), frame.begin(), frame.end());
+    }
+    MessageReader reader = readerOf({});
+    std::vector<size_t> got;
+    for (size_t at = 0; at < stream.size();) {
+      size_t n = std::min<size_t>(1 + random() % 60, stream.size() - at);
+      reader.append(stream.data() + at, n);
+      at += n;
+      for (;;) {
+        auto message = reader.next();
+        ASSERT_TRUE(message.ok());
+        if (!message.value()) break;
+        got.push_back(message.value()->index());
+      }
+    }
+    ASSERT_EQ(got, types);
+  }
+}
+
+TEST(AgreementWire, StrangersAreRecognisedByTheirFirstByte) {
+  for (const char* text : {"GET / HTTP/1.1\r\n", "\x16\x03\x01", "SSH-2.0", "CAGX"}) {
+    Bytes bytes(text, text + strlen(text));
+    EXPECT_FALSE(readerOf(bytes).next().ok()) << text;
+  }
+  EXPECT_TRUE(readerOf({'C', 'A'}).next().ok());
+  EXPECT_FALSE(readerOf({'G'}).next().ok());
+}
+
+TEST(AgreementWire, LongPayloadsAreRefusedFromTheHeaderAlone) {
+  Bytes frame = encodeMessage(sample(0));
+  EXPECT_TRUE(readerOf(frame, static_cast<uint32_t>(frame.size() - 12)).next().ok());
+  frame.resize(12);
+  EXPECT_FALSE(readerOf(frame, 50).next().ok());
+  for (uint8_t type : {0, 8, 255}) {
+    Bytes bad = encodeMessage(sample(3));
+    bad[4] = type;
+    EXPECT_FALSE(readerOf(bad).next().ok()) << int{type};
+  }
+}
+
+// Each shorter payload under an honest length is malformed: no field has a default.
+TEST(AgreementWire, TruncatedPayloadsAreRefused) {
+  for (size_t type = 0; type < kTypes; ++type) {
+    Bytes frame = encodeMessage(sample(type));
+    for (size_t n = 0; n + 12 < frame.size(); ++n) {
+      Bytes cut(frame.begin(), frame.begin() + 12 + static_cast<ptrdiff_t>(n));
+      cut[8] = static_cast<uint8_t>(n);
+      cut[9] = static_cast<uint8_t>(n >> 8);
+      EXPECT_FALSE(readerOf(cut).next().ok()) << "type " << type << " cut to " << n;
+    }
+  }
+}
+
+TEST(AgreementWire, TrailingBytesAreForLaterVersionsOnly) {
+  for (size_t type = 0; type < kTypes; ++type) {
+    Bytes frame = encodeMessage(sample(type));
+    frame.push_back(0);
+    frame[8]++;
+    EXPECT_FALSE(readerOf(frame).next().ok()) << type;
+  }
+  HelloMessage later{1, makeHello(0, 2)};
+  later.hello.version = kAgreementVersion + 1;
+  Bytes frame = encodeMessage(later);
+  frame.push_back(0);
+  frame[8]++;
+  EXPECT_EQ(decoded<HelloMessage>(frame).hello.version, kAgreementVersion + 1);
+}
+
+// Under the address sanitizer this shows that nothing is read or allocated out of bounds.
+TEST(AgreementWire, DamagedFramesNeverDoHarm) {
+  std::mt19937 random(12);
+  size_t accepted = 0;
+  size_t refused = 0;
+  for (int round = 0; round < 60000; ++round) {
+    Bytes frame = encodeMessage(sample(random() % kTypes));
+    for (unsigned flips = 1 + random() % 4; flips > 0; --flips) {
+      size_t at = random() % 4 == 0 ? random() % 12 : random() % frame.size();
+      frame[at] = static_cast<uint8_t>(random() % 3 == 0 ? 255 : random());
+    }
+    if (random() % 8 == 0) frame.resize(random() % (frame.size() + 1));
+    MessageReader reader = readerOf(frame);
+    auto message = reader.next();
+    (message.ok() ? accepted : refused)++;
+  }
+  EXPECT_GT(accepted, 500u);
+  EXPECT_GT(refused, 1000u);
+}
+
+TEST(AgreementWire, RandomPayloadsNeverDoHarm) {
+  std::mt19937 random(13);
+  for (int round = 0; round < 40000; ++round) {
+    Bytes frame = encodeMessage(Acknowledged{});
+    frame[4] = static_cast<uint8_t>(1 + random() % kTypes);
+    size_t n = random() % 200;
+    frame[8] = static_cast<uint8_t>(n);
+    for (size_t i = 0; i < n; ++i) {
+      frame.push_back(static_cast<uint8_t>(random() % 2 == 0 ? 0 : random()));
+    }
+    MessageReader reader = readerOf(frame);
+    auto message = reader.next();
+    if (!message.ok() || !message.value()) continue;
+    if (const auto* report = std::get_if<Initialised>(&*message.value())) {
+      ASSERT_LE(report->peers.size(), kMaxAddresses);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cinch
