@@ -9,6 +9,13 @@ bool Channel::pollTarget(pollfd* target) const {
   return true;
 }
 
+bool Channel::isHungUp() const {
+  pollfd target;
+  if (!pollTarget(&target)) return false;
+  target.events = POLLRDHUP;
+  return poll(&target, 1, 0) == 1 && (target.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
 Error Channel::netError(const char* action, ncclResult_t result) const {
   return errorf(static_cast<Status>(result), "rank %d cannot %s rank %d: %s", net_.rank, action,
                 peer_,

@@ -33,6 +33,9 @@ class Channel {
   int peer() const { return peer_; }
   bool isOpen() const { return connection_ != nullptr; }
 
+  // True where the connection is there and its other end is gone. False where the transport cannot
+  // tell.
+  bool isHungUp() const;
   // What to sleep on while a request is outstanding; false where there is nothing to wait for or
   // the transport cannot tell.
   bool pollTarget(pollfd* target) const;

@@ -95,6 +95,15 @@ SendChannel& Connections::sendTo(int peer) {
   return *channel;
 }
 
+bool Connections::hasLeft(int peer) const {
+  const auto send = sends_.find(peer);
+  const Channel* channels[] = {ringIn_.get(), ringOut_.get(),
+                               send == sends_.end() ? nullptr : send->second.get()};
+  for (const Channel* channel : channels)
+    if (channel != nullptr && channel->peer() == peer && channel->isHungUp()) return true;
+  return false;
+}
+
 ReceiveChannel& Connections::receiveFrom(int peer) {
   std::unique_ptr<ReceiveChannel>& channel = receives_[peer];
   if (channel == nullptr) {

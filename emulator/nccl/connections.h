@@ -33,6 +33,8 @@ class Connections {
   // Made at first use. `peer` is another rank.
   SendChannel& sendTo(int peer);
   ReceiveChannel& receiveFrom(int peer);
+  // True where a connection with `peer` shows that its process has left.
+  bool hasLeft(int peer) const;
   // Null where there is one rank only.
   SendChannel* ringOut() { return ringOut_.get(); }
   ReceiveChannel* ringIn() { return ringIn_.get(); }

@@ -49,6 +49,20 @@ Result<bool> PlanRun::advance() {
   return moved;
 }
 
+Result<void> PlanRun::findDeserted(const Connections& connections) const {
+  for (const auto& [key, lane] : lanes_) {
+    ReceiveChannel* in = key.first == LaneKind::receive ? lane.front().in() : nullptr;
+    if (in == nullptr || in->isOpen() || !connections.hasLeft(in->peer())) continue;
+    // It may have connected, sent and ended in good order.
+    const Result<bool> accepted = in->progress();
+    if (!accepted) return accepted.error();
+    if (!in->isOpen())
+      return errorf(Status::remoteError, "rank %d waits for rank %d, whose process has exited",
+                    connections.rank(), in->peer());
+  }
+  return {};
+}
+
 bool PlanRun::addPollTargets(std::vector<pollfd>* targets) const {
   bool complete = true;
   for (const auto& [key, lane] : lanes_) {

@@ -23,6 +23,10 @@ class PlanRun {
   Result<bool> advance();
   bool isDone() const { return lanes_.empty(); }
 
+  // An error where a receive waits for the first connection of a peer that has left: no socket of
+  // its own would ever tell.
+  Result<void> findDeserted(const Connections& connections) const;
+
   // Appends what to sleep on until something can move. False where something waits that cannot be
   // slept on: look again soon.
   bool addPollTargets(std::vector<pollfd>* targets) const;

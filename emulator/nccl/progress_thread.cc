@@ -97,6 +97,7 @@ Result<void> ProgressThread::carryOut(const Plan& plan) {
     if (moved.value()) {
       lastMove = Clock::now();
     } else if (Clock::now() - lastMove > kSpin) {
+      CINCH_TRY(run.findDeserted(connections_));
       sleep(run);
     }
   }
