@@ -103,7 +103,7 @@ std::vector<Case> allCases() {
 }
 
 TEST_P(AllReduceTest, RanksAgreeAndErrorIsTwiceOneQuantisation) {
-  constexpr uint64_t kCount = 200007;
+  constexpr uint64_t kCount = 50007;
   VirtualRanks ranks(settings(kCount), host::fastestHostCodec());
   setGaussianInputs(ranks, kCount, 3);
   ranks.run();
