@@ -39,6 +39,12 @@ Hello helloOf(int rank, int nRanks, std::string refusal) {
   return hello;
 }
 
+void announce(int rank, int nRanks, const CommResources& resources) {
+  char pci[32] = "no device";
+  if (resources.device != nullptr) resources.device->pciBusId(pci, sizeof pci);
+  CINCH_INFO("AGREE", "rank %d of %d on host %s, device %s", rank, nRanks, hostName().c_str(), pci);
+}
+
 bool onSeveralHosts(const Verdict& verdict) {
   return std::set<uint64_t>(verdict.hostIds.begin(), verdict.hostIds.end()).size() > 1;
 }
@@ -76,6 +82,7 @@ void Joining::greet(const ncclUniqueId& id, std::string refusal) {
     else
       refusal = resources.error().message;
   }
+  announce(rank_, nRanks_, resources_);
   const auto timeout = static_cast<int>(processParams().params.agreeTimeout);
   auto greeted = Agreement::greet(idBytes(id), helloOf(rank_, nRanks_, refusal), timeout);
   if (greeted.ok())

@@ -86,7 +86,10 @@ int eventDestroy(void* event) {
   return runtime.cudaEventDestroy(event);
 }
 int eventQuery(void* event) {
-  return runtime.cudaEventQuery(event);
+  const int error = runtime.cudaEventQuery(event);
+  // CUDA notes "not ready" as the thread's last error, where the program would find it.
+  if (error == kNotReady) runtime.cudaGetLastError();
+  return error;
 }
 int eventSynchronize(void* event) {
   return runtime.cudaEventSynchronize(event);

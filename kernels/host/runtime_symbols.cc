@@ -18,7 +18,8 @@ bool findIn(void* library, RuntimeSymbols& symbols) {
 #define CINCH_FIND(name, ...) complete = complete && find(library, #name, symbols.name);
   CINCH_RUNTIME_SYMBOLS(CINCH_FIND)
 #undef CINCH_FIND
-  return complete && find(library, "cudaGetErrorName", symbols.cudaGetErrorName);
+  return complete && find(library, "cudaGetErrorName", symbols.cudaGetErrorName) &&
+         find(library, "cudaGetLastError", symbols.cudaGetLastError);
 }
 
 }  // namespace

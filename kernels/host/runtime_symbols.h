@@ -33,6 +33,7 @@ struct RuntimeSymbols {
   CINCH_RUNTIME_SYMBOLS(CINCH_DECLARE)
 #undef CINCH_DECLARE
   const char* (*cudaGetErrorName)(int error) = nullptr;
+  int (*cudaGetLastError)() = nullptr;
 };
 
 // Finds all of them in one emulated runtime; false where none is loaded, or one that lacks any.

@@ -90,6 +90,11 @@ TEST_F(BoundTableTest, OperationsReachTheRuntime) {
   EXPECT_EQ(runtimeCalls(), expected);
 }
 
+TEST_F(BoundTableTest, APendingEventLeavesNoErrorBehind) {
+  EXPECT_EQ(table_->eventQuery(nullptr), kNotReady);
+  EXPECT_EQ(runtimeCalls(), std::vector<std::string>{"cudaGetLastError"});
+}
+
 TEST_F(BoundTableTest, MemoryIsUsable) {
   void *device, *pinned;
   ASSERT_EQ(table_->allocate(&device, 100), 0);

@@ -85,6 +85,9 @@ FAKE int cudaEventDestroy(void*) {
 FAKE int cudaEventQuery(void*) {
   return 600;
 }
+FAKE int cudaGetLastError() {
+  return note("cudaGetLastError");
+}
 FAKE int cudaEventSynchronize(void*) {
   return note("cudaEventSynchronize");
 }
