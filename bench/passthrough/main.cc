@@ -48,7 +48,7 @@ std::optional<Options> parse(int argc, char** argv) {
 int work(uint64_t nCalls) {
   const cinch::Measurement result = cinch::measure(nCalls);
   printf("result %.17g %.17g %d %s\n", result.nsPerCall, result.allocationsPerCall,
-         result.allForwarded, result.library.c_str());
+         result.allForwarded, result.answeredBy.c_str());
   return 0;
 }
 
@@ -64,7 +64,7 @@ std::optional<cinch::Measurement> readResult(FILE* stream) {
       continue;
     }
     read.allForwarded = allForwarded != 0;
-    read.library = library;
+    read.answeredBy = library;
     result = read;
   }
   return result;
@@ -81,8 +81,8 @@ cinch::Measurement runWorker(const std::string& preload, uint64_t nCalls) {
   const char* wanted = preload.empty() ? "libnccl.so.2" : preload.c_str();
   if (status != 0 || !result) {
     fprintf(stderr, "passthrough_bench: no result from: %s\n", command.c_str());
-  } else if (result->library.find(wanted) == std::string::npos) {
-    fprintf(stderr, "passthrough_bench: calls went to %s, not to %s\n", result->library.c_str(),
+  } else if (result->answeredBy.find(wanted) == std::string::npos) {
+    fprintf(stderr, "passthrough_bench: calls went to %s, not to %s\n", result->answeredBy.c_str(),
             wanted);
   } else if (!result->allForwarded) {
     fprintf(stderr, "passthrough_bench: NCCL did not see every call of: %s\n", command.c_str());

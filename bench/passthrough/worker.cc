@@ -60,7 +60,7 @@ Measurement measure(uint64_t nCalls) {
   ncclCommInitRank(&comms[0], 2, id, 0);
   other.join();
   Measurement result = measureOn(comms[0], nCalls);
-  result.library = answeringLibrary();
+  result.answeredBy = answeringLibrary();
   result.allForwarded = fakeNcclCalls("AllReduce") == static_cast<int64_t>(nCalls + kWarmUpCalls);
   std::thread otherEnd([&] { ncclCommDestroy(comms[1]); });
   ncclCommDestroy(comms[0]);

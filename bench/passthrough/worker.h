@@ -9,7 +9,7 @@ namespace cinch {
 struct Measurement {
   double nsPerCall = 0;
   double allocationsPerCall = 0;
-  std::string library;        // file that answers the program's ncclAllReduce
+  std::string answeredBy;     // file that answers the program's ncclAllReduce
   bool allForwarded = false;  // NCCL saw every call
 };
 

@@ -50,19 +50,19 @@ class Preload(unittest.TestCase):
 
 
 class Binary(unittest.TestCase):
-    library = property(lambda self: PRELOAD.split(":")[-1])
+    binary = property(lambda self: PRELOAD.split(":")[-1])
 
     def test_exports_exactly_the_map(self):
         with open(EXPORTS, encoding="utf-8") as file:
             wanted = set(re.findall(r"^\s+(nccl\w+);", file.read(), re.M))
-        symbols = subprocess.run(["nm", "-D", "--defined-only", self.library], check=True,
+        symbols = subprocess.run(["nm", "-D", "--defined-only", self.binary], check=True,
                                  capture_output=True, text=True).stdout
         self.assertEqual({line.split()[-1] for line in symbols.splitlines()}, wanted)
         self.assertGreater(len(wanted), 10)
 
     @unittest.skipIf(os.environ.get("CINCH_SANITIZED") == "1", "sanitizers link their own runtime")
     def test_needs_nothing_but_the_c_library(self):
-        dynamic = subprocess.run(["readelf", "-d", self.library], check=True, capture_output=True,
+        dynamic = subprocess.run(["readelf", "-d", self.binary], check=True, capture_output=True,
                                  text=True).stdout
         needed = set(re.findall(r"NEEDED.*\[(.+?)\]", dynamic))
         self.assertIn("libc.so.6", needed)

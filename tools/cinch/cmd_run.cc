@@ -25,7 +25,7 @@ constexpr const char* kFolders[] = {"../lib", "../" CINCH_INSTALL_LIBDIR};
 // A plugin that NCCL loads where a variable names it.
 struct Plugin {
   const char* option;
-  const char* library;
+  const char* file;
   const char* variable;   // gets the value "cinch"
   const char* exclusive;  // another variable with which the user makes the same choice, or null
 };
@@ -93,9 +93,9 @@ Result<void> setPlugin(const Plugin& plugin) {
                   "%s=%s already makes this choice: unset it, or leave out %s", name, value.data(),
                   plugin.option);
   }
-  if (findLibrary(plugin.library).empty()) {
+  if (findLibrary(plugin.file).empty()) {
     return errorf(Status::invalidUsage, "%s: %s is not in this build; leave the option out",
-                  plugin.option, plugin.library);
+                  plugin.option, plugin.file);
   }
   setenv(plugin.variable, "cinch", 1);
   return {};

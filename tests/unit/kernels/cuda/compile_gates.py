@@ -90,13 +90,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nvcc", required=True)
     parser.add_argument("--root", required=True, help="root of the source tree")
-    parser.add_argument("--library", required=True, help="libcinch-codec-cuda.so")
+    parser.add_argument("--library", dest="file", required=True, help="libcinch-codec-cuda.so")
     parser.add_argument("--archs", default="90")
     options = parser.parse_args()
 
     report = Report()
-    check_library(report, options.library)
-    check_loading(report, options.library)
+    check_library(report, options.file)
+    check_loading(report, options.file)
     for arch in options.archs.split(","):
         for name in KERNELS:
             with tempfile.TemporaryDirectory() as folder:
