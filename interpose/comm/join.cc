@@ -16,21 +16,11 @@ const uint8_t* idBytes(const ncclUniqueId& id) {
   return reinterpret_cast<const uint8_t*>(id.internal);
 }
 
-// Raise it whenever the same calls with the same settings could lead to other messages.
-constexpr int kBehaviour = 1;
-
-// All that must be equal on the ranks, readable, so that a difference can be named.
-std::string agreedText() {
-  return "behaviour=" + std::to_string(kBehaviour) +
-         " wire-format=" + std::to_string(wire::kVersion) + " " +
-         settingsText(processParams().params);
-}
-
 Hello helloOf(int rank, int nRanks, std::string refusal) {
   Hello hello;
   hello.rank = rank;
   hello.nRanks = nRanks;
-  hello.settings = agreedText();
+  hello.settings = agreedSettings(processParams().params);
   hello.settingsHash = hashText(hello.settings);
   hello.hostId = hostId();
   hello.host = hostName();

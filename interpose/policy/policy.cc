@@ -44,6 +44,13 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
   return params.mode == Mode::observe ? Reason::observe : Reason::none;
 }
 
+std::string agreedSettings(const Params& params) {
+  // Raise it whenever the same calls with the same settings could lead to other messages.
+  constexpr int kBehaviour = 1;
+  return "behaviour=" + std::to_string(kBehaviour) +
+         " wire-format=" + std::to_string(wire::kVersion) + " " + settingsText(params);
+}
+
 bool isCompressibleType(ncclDataType_t type) {
   return type == ncclFloat32 || type == ncclFloat16 || type == ncclBfloat16;
 }

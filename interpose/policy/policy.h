@@ -45,6 +45,10 @@ struct CommFacts {
 Reason decide(const Params& params, const CommFacts& comm, const Signature& signature,
               uint64_t seenBefore);
 
+// All that must be equal on the ranks before they may compress, readable, so that a difference can
+// be named: settings, wire format, and a number for everything else.
+std::string agreedSettings(const Params& params);
+
 // The codec's element type; valid for the types that decide() compresses.
 ElementType elementTypeOf(ncclDataType_t type);
 bool isCompressibleType(ncclDataType_t type);

@@ -12,6 +12,9 @@
 
 using namespace cinch::fake;
 
+// Like the emulator, the fake runs where there is no GPU: the codec's host library fits it.
+FAKE_EXPORT const char cinchEmulatorMarker[] = "fake NCCL";
+
 #define FAKE_NCCL(Name, parameters, arguments, effect)                    \
   FAKE_EXPORT ncclResult_t pnccl##Name parameters {                       \
     const ncclResult_t result = note(records.Name FAKE_UNPACK arguments); \
