@@ -1,4 +1,7 @@
-// Ranks as processes, which die, fork and exit; the server is the process's own.
+// Ranks as processes, which die, fork and exit. The server is a process of its own, so that
+// children are forked from a single thread: AddressSanitizer's allocator, unlike glibc's, does not
+// survive a fork while another thread is inside it. Where the fork itself is tested, the server's
+// thread is asleep by then.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
@@ -6,17 +9,36 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <string>
+#include <thread>
 
 #include "tests/unit/interpose/agree/agreement_fixture.h"
 
 namespace cinch {
 namespace {
 
+// Returns when this process's one other thread, a server's, has nothing left to do.
+void awaitOtherThreadAsleep() {
+  auto asleep = [](const std::filesystem::path& task) {
+    std::ifstream file(task / "stat");
+    std::string stat((std::istreambuf_iterator<char>(file)), {});
+    return stat.find(") S ") != std::string::npos;
+  };
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(gettid())) continue;
+    while (!asleep(task.path())) std::this_thread::yield();
+  }
+}
+
 // A child process that runs `body` and exits with what it returns.
 class Child {
  public:
-  explicit Child(const std::function<int()>& body) : pid_(fork()) {
+  explicit Child(const std::function<int()>& body) {
+    awaitOtherThreadAsleep();
+    pid_ = fork();
     if (pid_ == 0) _exit(body());
   }
   ~Child() {
@@ -51,6 +73,47 @@ UniqueId servedId() {
   EXPECT_TRUE(served.ok()) << served.error().message;
   return id;
 }
+
+// Tells one process from another what step it has reached.
+struct Pipe {
+  Pipe() { EXPECT_EQ(pipe(ends), 0); }
+  ~Pipe() {
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+  void tell() const { EXPECT_EQ(write(ends[1], "x", 1), 1); }
+  void await() const {
+    char byte;
+    EXPECT_EQ(read(ends[0], &byte, 1), 1);
+  }
+
+  int ends[2];
+};
+
+// A process that serves one id until it is ended.
+class Server {
+ public:
+  Server() : process_([this] { return serve(); }) {
+    EXPECT_EQ(read(handover_.ends[0], id_.data(), id_.size()), ssize_t{kUniqueIdBytes});
+  }
+
+  const UniqueId& id() const { return id_; }
+  void kill() {
+    process_.signal(SIGKILL);
+    EXPECT_EQ(process_.wait(), 128 + SIGKILL);
+  }
+
+ private:
+  int serve() const {
+    UniqueId made = servedId();
+    if (write(handover_.ends[1], made.data(), made.size()) != ssize_t{kUniqueIdBytes}) return 1;
+    for (;;) pause();
+  }
+
+  Pipe handover_;
+  UniqueId id_ = {};
+  Child process_;
+};
 
 std::unique_ptr<Agreement> join(const UniqueId& id, int rank, int nRanks) {
   auto greeted = Agreement::greet(id.data(), makeHello(rank, nRanks), kTestSeconds);
@@ -95,27 +158,10 @@ int liveAsRank(const UniqueId& id, int rank, int nRanks, const RealInit& init, b
   return 0;
 }
 
-// Tells one process from another what step it has reached.
-class Pipe {
- public:
-  Pipe() { EXPECT_EQ(pipe(ends_), 0); }
-  ~Pipe() {
-    ::close(ends_[0]);
-    ::close(ends_[1]);
-  }
-  void tell() const { EXPECT_EQ(write(ends_[1], "x", 1), 1); }
-  void await() const {
-    char byte;
-    EXPECT_EQ(read(ends_[0], &byte, 1), 1);
-  }
-
- private:
-  int ends_[2];
-};
-
 TEST(AgreementProcess, RanksInProcessesAgreeAndVote) {
   constexpr int kRanks = 6;
-  UniqueId id = servedId();
+  Server server;
+  const UniqueId& id = server.id();
   RealInit init(kRanks);
   std::vector<std::unique_ptr<Child>> children;
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -126,31 +172,21 @@ TEST(AgreementProcess, RanksInProcessesAgreeAndVote) {
 }
 
 TEST(AgreementProcess, TheServerNeedNotBeARankAndItsDeathIsNoticed) {
-  UniqueId id;
-  int handover[2];
-  ASSERT_EQ(pipe(handover), 0);
-  Child server([&] {
-    UniqueId made = servedId();
-    if (write(handover[1], made.data(), made.size()) != ssize_t{kUniqueIdBytes}) return 1;
-    for (;;) pause();
-  });
-  ASSERT_EQ(read(handover[0], id.data(), id.size()), ssize_t{kUniqueIdBytes});
-  auto rank0 = join(id, 0, 2);
-  auto rank1 = join(id, 1, 2);
+  Server server;
+  auto rank0 = join(server.id(), 0, 2);
+  auto rank1 = join(server.id(), 1, 2);
   ASSERT_TRUE(rank0 && rank1);
   ASSERT_TRUE(rank0->awaitVerdict(kTestSeconds).value().compress);
   ASSERT_TRUE(rank0->castVote(1, true).ok());
-  server.signal(SIGKILL);
+  server.kill();
   auto outcome = rank0->awaitVote(1, kTestSeconds);
   ASSERT_FALSE(outcome.ok());
   EXPECT_NE(outcome.error().message.find("agreement server at "), std::string::npos);
-  EXPECT_EQ(server.wait(), 128 + SIGKILL);
-  ::close(handover[0]);
-  ::close(handover[1]);
 }
 
 TEST(AgreementProcess, ARankKilledBeforeItsHelloIsWaitedForNoLonger) {
-  UniqueId id = servedId();
+  Server server;
+  const UniqueId& id = server.id();
   Child dead([] {
     raise(SIGKILL);
     return 0;
@@ -166,7 +202,8 @@ TEST(AgreementProcess, ARankKilledBeforeItsHelloIsWaitedForNoLonger) {
 }
 
 TEST(AgreementProcess, ARankKilledAfterItsHelloIsNamed) {
-  UniqueId id = servedId();
+  Server server;
+  const UniqueId& id = server.id();
   Pipe greeted;
   Child doomed([&] {
     auto agreement = join(id, 1, 3);
@@ -186,7 +223,8 @@ TEST(AgreementProcess, ARankKilledAfterItsHelloIsNamed) {
 }
 
 TEST(AgreementProcess, ARankKilledDuringAVoteIsANo) {
-  UniqueId id = servedId();
+  Server server;
+  const UniqueId& id = server.id();
   RealInit init(3);
   Pipe voted;
   Child doomed([&] {
@@ -212,7 +250,8 @@ TEST(AgreementProcess, ARankKilledDuringAVoteIsANo) {
 }
 
 TEST(AgreementProcess, AStoppedRankIsWaitedFor) {
-  UniqueId id = servedId();
+  Server server;
+  const UniqueId& id = server.id();
   RealInit init(2);
   Child slow([&] {
     auto agreement = join(id, 1, 2);
