@@ -37,7 +37,13 @@ class Bucket {
   }
 
   EncodeLaunch encodeLaunch() {
-    return {call_, input_.data(), residual_.data(), kGain, encoded_.data(), -1, false};
+    return {.call = call_,
+            .input = input_.data(),
+            .residual = residual_.data(),
+            .gain = kGain,
+            .output = encoded_.data(),
+            .skipShard = -1,
+            .measure = false};
   }
 
   // Rank 0 of kRanks; the peers' parts are shard 0 of this bucket, over and over.
@@ -45,16 +51,24 @@ class Bucket {
     for (uint32_t rank = 1; rank < kRanks; ++rank)
       std::memcpy(encoded_.data() + rank * call_.layout.strideBytes(), encoded_.data(),
                   call_.layout.strideBytes());
-    return {call_,
-            0,
-            encoded_.data(),
-            input_.data(),
-            residual_.data(),
-            residual_.data() + kCount / 2,
-            kGain,
-            1.0f,
-            reduced_.data(),
-            false};
+    return {.call = call_,
+            .shard = 0,
+            .peers = encoded_.data(),
+            .ownInput = input_.data(),
+            .ownResidual = residual_.data(),
+            .residual = residual_.data() + kCount / 2,
+            .gain = kGain,
+            .factor = 1.0f,
+            .output = reduced_.data(),
+            .measure = false};
+  }
+
+  ReduceLaunch reduceIntoValuesLaunch() {
+    ReduceLaunch launch = reduceLaunch();
+    launch.ownResidual = launch.residual = nullptr;
+    launch.output = nullptr;
+    launch.values = output_.data();
+    return launch;
   }
 
   DecodeLaunch decodeLaunch() { return {call_, encoded_.data(), output_.data()}; }
@@ -111,6 +125,18 @@ void reduceRow(benchmark::State& state, const host::HostCodec& host, wire::Codec
   finish(state, bucket, bucket.shardElems());
 }
 
+void reduceIntoValuesRow(benchmark::State& state, const host::HostCodec& host, wire::Codec codec,
+                         ElementType type) {
+  Bucket bucket(codec, type);
+  host.encodeShards(bucket.encodeLaunch());
+  const ReduceLaunch launch = bucket.reduceIntoValuesLaunch();
+  for (auto _ : state) {
+    bucket.rewind();
+    host.reduceShard(launch);
+  }
+  finish(state, bucket, bucket.shardElems());
+}
+
 void decodeRow(benchmark::State& state, const host::HostCodec& host, wire::Codec codec,
                ElementType type) {
   Bucket bucket(codec, type);
@@ -138,6 +164,8 @@ void registerRows(const host::HostCodec& host, wire::Codec codec, ElementType ty
       std::string("/") + host.name + "/q" + std::to_string(wire::bitsOf(codec)) + "/" + typeName;
   benchmark::RegisterBenchmark(("encode" + row).c_str(), encodeRow, host, codec, type);
   benchmark::RegisterBenchmark(("reduce" + row).c_str(), reduceRow, host, codec, type);
+  benchmark::RegisterBenchmark(("reduce_into_values" + row).c_str(), reduceIntoValuesRow, host,
+                               codec, type);
   benchmark::RegisterBenchmark(("decode" + row).c_str(), decodeRow, host, codec, type);
 }
 

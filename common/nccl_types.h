@@ -16,12 +16,19 @@
 #define NCCL_CONFIG_UNDEF_PTR NULL
 #define NCCL_CONFIG_MAGIC 0xcafebeef
 #define NCCL_SIM_INFO_MAGIC 0x74685283
+#define NCCL_SPLIT_NOCOLOR -1    /* ncclCommSplit: this rank joins no new communicator */
+#define NCCL_SHRINK_DEFAULT 0x00 /* ncclCommShrink: the parent has no work outstanding */
+#define NCCL_SHRINK_ABORT 0x01   /* ncclCommShrink: end the parent's outstanding work first */
+#define NCCL_REVOKE_DEFAULT 0x00
+#define NCCL_WIN_DEFAULT 0x00
+#define NCCL_WIN_COLL_SYMMETRIC 0x01
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef struct ncclComm* ncclComm_t;
+typedef struct ncclWindow_vidmem* ncclWindow_t;
 struct CUstream_st; /* cudaStream_t is a pointer to it */
 
 typedef struct {
@@ -49,6 +56,12 @@ typedef enum {
   ncclNumOps = 5, /* from here on: operations that the user created */
   ncclMaxRedOp = 0x7fffffff
 } ncclRedOp_t;
+
+/* Where the scalar of ncclRedOpCreatePreMulSum lies. */
+typedef enum {
+  ncclScalarDevice = 0,       /* read by the device, when the collective runs */
+  ncclScalarHostImmediate = 1 /* read by the host, when the operation is created */
+} ncclScalarResidence_t;
 
 typedef enum {
   ncclInt8 = 0,

@@ -18,15 +18,18 @@ namespace cinch {
 
 enum class ElementType : uint8_t { fp32, fp16, bf16 };
 
-constexpr uint32_t elementBytes(ElementType type) { return type == ElementType::fp32 ? 4 : 2; }
+constexpr uint32_t elementBytes(ElementType type) {
+  return type == ElementType::fp32 ? 4 : 2;
+}
 
 // Device-side memory of one slot, zero-initialised except `ordinal`, which starts at 1.
-// encode, reduce and decode of a call read `ordinal`; decode advances it when it is done.
+// Every launch of a call reads `ordinal`; the last one (decode, or a reduce into values) advances
+// it when it is done.
 struct SlotState {
   uint32_t ordinal;        // of the running call
   uint32_t poisonOrdinal;  // the call with this ordinal ignores and overwrites its residuals
-  uint32_t ticket;         // private to the decode launch
-  uint32_t reserved;
+  uint32_t ticket;         // private to the launch that ends a call
+  uint32_t nonFinite;      // likewise
   double error[2];         // stage 1, stage 2: sum of (p - decoded)^2 over measured calls
   double power[2];         // stage 1, stage 2: sum of p^2 over measured calls
 };
@@ -51,31 +54,50 @@ struct CallContext {
   uint32_t* fault;   // host memory that the device can write; bits are OR-ed in
 };
 
-// Stage 1. For every shard but `skipShard`: p = x + gain * e; code p; e += x - decoded.
-// Writes header and tiles of shard i at output + i * strideBytes().
+// What the caller's own values are multiplied by, in fp32, before anything else: the scalar of an
+// ncclRedOpCreatePreMulSum. 1 changes no result.
+struct InputFactor {
+  float value = 1.0f;
+  const void* device = nullptr;  // instead of `value`: one value of the call's type in device
+                                 // memory, read when the launch runs
+};
+
+// Stage 1. For every shard but `skipShard`, with x the value times the input factor:
+// p = x + gain * e; code p; e += x - decoded. Writes header and tiles of shard i at
+// output + i * strideBytes().
+//
+// AllGather codes one shard: its layout is ShardLayout::fixed(shardElems, 1, codec) and `output`
+// the shard's place in the gathered buffer. The bytes are those that the whole bucket's layout
+// gives.
 struct EncodeLaunch {
   CallContext call;
-  const void* input;   // call.layout.count values of call.type
-  float* residual;     // count values, or null: no error feedback
+  const void* input;  // call.layout.count values of call.type
+  InputFactor inputFactor = {};
+  float* residual;  // count values, or null: no error feedback
   float gain;
-  uint8_t* output;     // totalBytes()
-  int32_t skipShard;   // the caller's own shard, which is never coded; -1: none
-  bool measure;        // add to state->error[0] and state->power[0]
+  uint8_t* output;    // totalBytes()
+  int32_t skipShard;  // the caller's own shard, which is never coded; -1: none
+  bool measure;       // add to state->error[0] and state->power[0]
 };
 
 // Stage 2, on the shard that this rank owns: decode the peers' codes, add the own part exactly
-// (with its residual in full, which becomes 0), in rank order, in fp32; multiply by `factor`;
-// p = s + gain * e2; code p; e2 += s - decoded.
+// (times the input factor, with its residual in full, which becomes 0), in rank order, in fp32;
+// multiply by `factor`. Then, with s the result, one of
+//   output:  p = s + gain * e2; code p; e2 += s - decoded. A refused peer makes marked blocks.
+//   values:  for ReduceScatter, s rounded once to call.type; NaN where a peer was refused. Ends the
+//            call. Nothing is coded, so `residual`, `gain` and `measure` mean nothing.
 struct ReduceLaunch {
   CallContext call;
-  uint32_t shard;          // the owned one; its index is the caller's rank
-  const uint8_t* peers;    // nShards encoded copies of this shard at strideBytes(); the own one is not read
-  const void* ownInput;    // shardElems(shard) values of call.type: the caller's own part
-  float* ownResidual;      // its stage 1 residual, or null
-  float* residual;         // stage 2 residual, shardElems(shard) values, or null
+  uint32_t shard;        // the owned one; its index is the caller's rank
+  const uint8_t* peers;  // nShards encoded copies of this shard, strideBytes() apart; not the own
+  const void* ownInput;  // shardElems(shard) values of call.type: the caller's own part
+  InputFactor inputFactor = {};
+  float* ownResidual;  // its stage 1 residual, or null
+  float* residual;     // stage 2 residual, shardElems(shard) values, or null
   float gain;
   float factor;            // 1 for Sum, 1/ranks for Avg
-  uint8_t* output;         // strideBytes()
+  uint8_t* output;         // strideBytes(); null where `values` is not
+  void* values = nullptr;  // shardElems(shard) values of call.type; may be ownInput
   bool measure;            // add to state->error[1] and state->power[1]
 };
 
@@ -86,7 +108,7 @@ struct DecodeLaunch {
   void* output;          // count values of call.type
 };
 
-inline constexpr uint32_t kDeviceTableVersion = 1;
+inline constexpr uint32_t kDeviceTableVersion = 2;
 inline constexpr int kNotReady = 600;  // cudaErrorNotReady
 inline constexpr const char* kDeviceTableSymbol = "cinchDeviceTable_v1";
 // Exported by the emulator's libnccl.so.2 and libcudart.so.13, and by nothing else.
@@ -114,7 +136,13 @@ struct DeviceTable {
   int (*copyAsync)(void* to, const void* from, size_t nBytes, void* stream);
   int (*clearAsync)(void* memory_dev, size_t nBytes, void* stream);
 
-  int (*streamIsCapturing)(void* stream, int* capturing);
+  // Makes fresh memory zero before it returns, without a trace in any stream or capture of the
+  // program; the thread's capture mode must be relaxed. May wait for the device.
+  int (*clearNow)(void* memory_dev, size_t nBytes);
+
+  // The id of the capture that the stream is in; 0: it is not capturing. An invalidated capture
+  // has one too: nothing may be enqueued on such a stream either.
+  int (*captureId)(void* stream, uint64_t* id);
   int (*streamSynchronize)(void* stream);
   // Sets the thread's capture mode to *mode and returns the old one there; 2 is "relaxed", in which
   // allocations do not break another thread's capture.
@@ -127,6 +155,15 @@ struct DeviceTable {
   int (*eventSynchronize)(void* event);
   int (*eventRecord)(void* event, void* stream);
   int (*streamWaitEvent)(void* stream, void* event);
+  // The same in a capture: each launch of the graph records, or waits for what was recorded last,
+  // so that the work of graphs and of streams is ordered with each other (cudaEventRecordExternal,
+  // cudaEventWaitExternal).
+  int (*eventRecordInGraph)(void* event, void* stream);
+  int (*streamWaitEventInGraph)(void* stream, void* event);
+
+  // A named range of the calling thread in profilers' timelines (NVTX), in the domain "NCCL".
+  void (*rangePush)(const char* name);
+  void (*rangePop)();
 
   int (*encode)(const EncodeLaunch* launch, void* stream);
   int (*reduce)(const ReduceLaunch* launch, void* stream);

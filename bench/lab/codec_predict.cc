@@ -56,7 +56,13 @@ class Quantiser {
     state.ordinal = 1;
     uint32_t fault = 0;
     const cinch::CallContext call{layout_, cinch::ElementType::fp32, 1, 0, &state, &fault};
-    codec_.encodeShards({call, input.data(), nullptr, 0, encoded_.data(), -1, false});
+    codec_.encodeShards({.call = call,
+                         .input = input.data(),
+                         .residual = nullptr,
+                         .gain = 0,
+                         .output = encoded_.data(),
+                         .skipShard = -1,
+                         .measure = false});
     Values output(input.size());
     codec_.decodeShards({call, encoded_.data(), output.data()});
     if (fault != 0) throw std::runtime_error("the codec refused its own bytes");

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "emulator/cudart/stream.h"
 #include "emulator/include/cuda_runtime_api.h"
 
 namespace cinch::cudart {
@@ -39,6 +40,15 @@ cudaError_t api(Body&& body) noexcept {
   } catch (...) {
     return setError(errorOfException());
   }
+}
+
+// The same for a function that is called on a stream: `body(stream)`, where the handle is live.
+template <class Body>
+cudaError_t onStream(cudaStream_t handle, Body&& body) noexcept {
+  return api([&] {
+    const auto stream = findStream(handle);
+    return stream == nullptr ? cudaErrorInvalidResourceHandle : body(*stream);
+  });
 }
 
 }  // namespace cinch::cudart

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "emulator/cudart/api.h"
+#include "emulator/cudart/capture_rules.h"
 #include "emulator/cudart/event.h"
 #include "emulator/cudart/memory.h"
 #include "emulator/cudart/stream.h"
@@ -187,17 +188,21 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 
 cudaError_t cudaDeviceSynchronize() {
   return api([] {
+    if (const cudaError_t error = checkDevice(); error != cudaSuccess) return error;
     synchronizeDevice();
     return cudaSuccess;
   });
 }
 
-// Ends all streams, events and allocations of the process.
+// Ends all streams, events, graphs and allocations of the process.
 cudaError_t cudaDeviceReset() {
   return api([] {
+    if (const cudaError_t error = checkDevice(); error != cudaSuccess) return error;
     synchronizeDevice();
     destroyAllStreams();
     events().clear();
+    graphExecs().clear();
+    graphs().clear();
     Memory::instance().releaseAll();
     return cudaSuccess;
   });

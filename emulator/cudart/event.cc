@@ -14,7 +14,16 @@ int64_t monotonicNs() {
 }  // namespace
 
 void Event::record(Stream& stream) {
-  auto recording = recordingOn(stream);
+  setLatest(recordingOn(stream));
+}
+
+void Event::record(std::shared_ptr<const CapturedPoint> point) {
+  auto recording = std::make_shared<Recording>();
+  recording->captured = std::move(point);
+  setLatest(std::move(recording));
+}
+
+void Event::setLatest(std::shared_ptr<const Recording> recording) {
   std::lock_guard lock(mutex_);
   latest_.swap(recording);
 }

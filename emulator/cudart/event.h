@@ -10,10 +10,14 @@
 
 namespace cinch::cudart {
 
-// What one call of cudaEventRecord captured. `timeNs` may be read once `ticket` is reached.
+struct CapturedPoint;  // capture.h
+
+// What one call of cudaEventRecord noted. `timeNs` may be read once `ticket` is reached.
 struct Recording {
   Ticket ticket;
   int64_t timeNs = 0;  // monotonic clock; only for events with timing
+  // Recorded in a capture: nothing runs that could be waited for, and the rest means nothing.
+  std::shared_ptr<const CapturedPoint> captured;
 };
 
 // Thread-safe. Waits refer to the recording that was current when they were asked for, so that
@@ -24,11 +28,13 @@ class Event {
 
   bool hasTiming() const { return timing_; }
   void record(Stream& stream);
+  void record(std::shared_ptr<const CapturedPoint> point);
   // Null where the event was never recorded, which counts as done.
   std::shared_ptr<const Recording> latest() const;
 
  private:
   std::shared_ptr<const Recording> recordingOn(Stream& stream) const;
+  void setLatest(std::shared_ptr<const Recording> recording);
 
   const bool timing_;
   mutable std::mutex mutex_;

@@ -1,6 +1,7 @@
 // cudaEvent*.
 
 #include "emulator/cudart/api.h"
+#include "emulator/cudart/capture_rules.h"
 #include "emulator/cudart/event.h"
 #include "emulator/cudart/stream.h"
 
@@ -10,12 +11,12 @@ namespace {
 constexpr unsigned int kEventFlags =
     cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
 
-// Runs `body(event)` on a live event.
+// Runs `body(event)`, where `event` is a shared pointer, on a live event.
 template <class Body>
 cudaError_t onEvent(cudaEvent_t handle, Body&& body) {
   return api([&] {
     const auto event = events().find(handle);
-    return event == nullptr ? cudaErrorInvalidResourceHandle : body(*event);
+    return event == nullptr ? cudaErrorInvalidResourceHandle : body(event);
   });
 }
 
@@ -27,11 +28,24 @@ cudaError_t create(cudaEvent_t* event, unsigned int flags) {
   return cudaSuccess;
 }
 
-cudaError_t record(Event& event, cudaStream_t handle, unsigned int flags) {
+cudaError_t record(const std::shared_ptr<Event>& event, cudaStream_t handle, unsigned int flags) {
   const auto stream = findStream(handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-  if (flags != cudaEventRecordDefault) return cudaErrorInvalidValue;
-  event.record(*stream);
+  if (flags == cudaEventRecordDefault) return recordEvent(event, *stream);
+  if (flags == cudaEventRecordExternal) return recordExternalEvent(event, *stream);
+  return cudaErrorInvalidValue;
+}
+
+cudaError_t query(const Event& event) {
+  const auto recording = event.latest();
+  if (const cudaError_t error = checkWait(recording.get()); error != cudaSuccess) return error;
+  return !recording || recording->ticket.done() ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t synchronize(const Event& event) {
+  const auto recording = event.latest();
+  if (const cudaError_t error = checkWait(recording.get()); error != cudaSuccess) return error;
+  if (recording) recording->ticket.wait();
   return cudaSuccess;
 }
 
@@ -43,6 +57,7 @@ cudaError_t elapsed(const Event& start, cudaEvent_t endHandle, float* millisecon
   const auto to = end->latest();
   if (!start.hasTiming() || !end->hasTiming() || !from || !to)
     return cudaErrorInvalidResourceHandle;
+  if (from->captured || to->captured) return cudaErrorCapturedEvent;
   if (!from->ticket.done() || !to->ticket.done()) return cudaErrorNotReady;
   *milliseconds = static_cast<float>(static_cast<double>(to->timeNs - from->timeNs) * 1e-6);
   return cudaSuccess;
@@ -71,23 +86,17 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
-  return onEvent(event, [&](Event& found) { return record(found, stream, flags); });
+  return onEvent(event, [&](const auto& found) { return record(found, stream, flags); });
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return onEvent(event, [](Event& found) {
-    if (const auto recording = found.latest()) recording->ticket.wait();
-    return cudaSuccess;
-  });
+  return onEvent(event, [](const auto& found) { return synchronize(*found); });
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return onEvent(event, [](Event& found) {
-    const auto recording = found.latest();
-    return !recording || recording->ticket.done() ? cudaSuccess : cudaErrorNotReady;
-  });
+  return onEvent(event, [](const auto& found) { return query(*found); });
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  return onEvent(start, [&](Event& found) { return elapsed(found, end, milliseconds); });
+  return onEvent(start, [&](const auto& found) { return elapsed(*found, end, milliseconds); });
 }

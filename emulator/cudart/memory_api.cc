@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "emulator/cudart/api.h"
+#include "emulator/cudart/capture_rules.h"
 #include "emulator/cudart/memory.h"
 #include "emulator/cudart/stream.h"
 
@@ -14,11 +15,13 @@ constexpr unsigned int kHostAllocFlags =
 
 cudaError_t allocate(cudaMemoryType type, void** memory, size_t nBytes) {
   if (memory == nullptr) return cudaErrorInvalidValue;
+  if (const cudaError_t error = checkUnsafe(); error != cudaSuccess) return error;
   return Memory::instance().allocate(type, nBytes, memory);
 }
 
 // Waits for the device as CUDA does, since work that was submitted may still use the memory.
 cudaError_t release(cudaMemoryType type, void* memory) {
+  if (const cudaError_t error = checkUnsafe(); error != cudaSuccess) return error;
   if (memory == nullptr) return cudaSuccess;
   if (!Memory::instance().owns(type, memory)) return cudaErrorInvalidValue;
   synchronizeDevice();
@@ -64,6 +67,7 @@ cudaError_t copy(void* to, const void* from, size_t nBytes, cudaMemcpyKind kind)
   if (const cudaError_t error = checkCopy(to, from, nBytes, kind); error != cudaSuccess)
     return error;
   const auto stream = findStream(cudaStreamLegacy);
+  if (const cudaError_t error = checkWait(*stream); error != cudaSuccess) return error;
   if (nBytes != 0 && isDevice(to) && isDevice(from)) {
     stream->submit([=] { std::memmove(to, from, nBytes); });
     return cudaSuccess;
@@ -76,29 +80,38 @@ cudaError_t copy(void* to, const void* from, size_t nBytes, cudaMemcpyKind kind)
 // Reads `from` when the copy runs, also where it is pageable: a program that changes it before the
 // stream gets there is wrong here, and would be with pinned memory on a GPU.
 cudaError_t copyAsync(void* to, const void* from, size_t nBytes, cudaMemcpyKind kind,
-                      cudaStream_t handle) {
-  const auto stream = findStream(handle);
-  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+                      Stream& stream) {
   const cudaError_t error = checkCopy(to, from, nBytes, kind);
-  if (error == cudaSuccess && nBytes != 0) stream->submit([=] { std::memmove(to, from, nBytes); });
-  return error;
+  if (error != cudaSuccess || nBytes == 0) return error;
+  return perform(stream, cudaGraphNodeTypeMemcpy,
+                 [=](Stream& lane) { lane.submit([=] { std::memmove(to, from, nBytes); }); });
 }
 
-cudaError_t fillAsync(void* memory, int value, size_t nBytes, cudaStream_t handle) {
-  const auto stream = findStream(handle);
-  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+cudaError_t fillAsync(void* memory, int value, size_t nBytes, Stream& stream) {
   if (nBytes == 0) return cudaSuccess;
   if (placeOf(memory, nBytes) != Place::reachable) return cudaErrorInvalidValue;
-  stream->submit([=] { std::memset(memory, value, nBytes); });
-  return cudaSuccess;
+  return perform(stream, cudaGraphNodeTypeMemset,
+                 [=](Stream& lane) { lane.submit([=] { std::memset(memory, value, nBytes); }); });
 }
 
-cudaError_t releaseAsync(void* memory, cudaStream_t handle) {
-  const auto stream = findStream(handle);
-  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+cudaError_t fill(void* memory, int value, size_t nBytes) {
+  const auto stream = findStream(cudaStreamLegacy);
+  const cudaError_t error = checkWait(*stream);
+  return error == cudaSuccess ? fillAsync(memory, value, nBytes, *stream) : error;
+}
+
+// The memory is there at once, which is earlier than the stream promises.
+cudaError_t allocateAsync(void** memory, size_t nBytes, Stream& stream) {
+  if (memory == nullptr) return cudaErrorInvalidValue;
+  if (const cudaError_t error = checkUncaptured(stream); error != cudaSuccess) return error;
+  return Memory::instance().allocate(cudaMemoryTypeDevice, nBytes, memory);
+}
+
+cudaError_t releaseAsync(void* memory, Stream& stream) {
+  if (const cudaError_t error = checkUncaptured(stream); error != cudaSuccess) return error;
   if (memory == nullptr) return cudaSuccess;
   if (!Memory::instance().owns(cudaMemoryTypeDevice, memory)) return cudaErrorInvalidValue;
-  stream->submit([memory] { Memory::instance().release(cudaMemoryTypeDevice, memory); });
+  stream.submit([memory] { Memory::instance().release(cudaMemoryTypeDevice, memory); });
   return cudaSuccess;
 }
 
@@ -152,16 +165,12 @@ cudaError_t cudaHostGetDevicePointer(void** devicePointer, void* hostPointer, un
   });
 }
 
-// The memory is there at once, which is earlier than the stream promises.
 cudaError_t cudaMallocAsync(void** memory, size_t nBytes, cudaStream_t stream) {
-  return api([&] {
-    if (findStream(stream) == nullptr) return cudaErrorInvalidResourceHandle;
-    return allocate(cudaMemoryTypeDevice, memory, nBytes);
-  });
+  return onStream(stream, [&](Stream& found) { return allocateAsync(memory, nBytes, found); });
 }
 
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
-  return api([&] { return releaseAsync(memory, stream); });
+  return onStream(stream, [&](Stream& found) { return releaseAsync(memory, found); });
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t nBytes, cudaMemcpyKind kind) {
@@ -170,15 +179,15 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t nBytes, cudaMemcpyKind
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t nBytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  return api([&] { return copyAsync(to, from, nBytes, kind, stream); });
+  return onStream(stream, [&](Stream& found) { return copyAsync(to, from, nBytes, kind, found); });
 }
 
 cudaError_t cudaMemset(void* memory, int value, size_t nBytes) {
-  return api([&] { return fillAsync(memory, value, nBytes, cudaStreamLegacy); });
+  return api([&] { return fill(memory, value, nBytes); });
 }
 
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t nBytes, cudaStream_t stream) {
-  return api([&] { return fillAsync(memory, value, nBytes, stream); });
+  return onStream(stream, [&](Stream& found) { return fillAsync(memory, value, nBytes, found); });
 }
 
 cudaError_t cudaMemGetInfo(size_t* nFree, size_t* nTotal) {

@@ -88,6 +88,14 @@ cudaError_t cudaStreamGetCaptureInfo_ptsz(cudaStream_t stream, cudaStreamCapture
   return cudaStreamGetCaptureInfo(perThread(stream), status, id, graph, nodes, edges, nNodes);
 }
 
+cudaError_t cudaGraphLaunch_ptsz(cudaGraphExec_t executable, cudaStream_t stream) {
+  return cudaGraphLaunch(executable, perThread(stream));
+}
+
+cudaError_t cudaGraphUpload_ptsz(cudaGraphExec_t executable, cudaStream_t stream) {
+  return cudaGraphUpload(executable, perThread(stream));
+}
+
 cudaError_t cudaEventRecord_ptsz(cudaEvent_t event, cudaStream_t stream) {
   return cudaEventRecord(event, perThread(stream));
 }

@@ -45,6 +45,8 @@ struct Streams {
   QueueList legacy;  // the null stream's
   HandleTable<cudaStream_t, Stream> handles;
   HandleTable<cudaStream_t, Stream> perThread;  // apart from the others: a reset spares them
+  // Held to submit to the null stream or a blocking one.
+  const std::shared_ptr<std::recursive_mutex> submission = std::make_shared<std::recursive_mutex>();
 };
 
 Streams& streams() {
@@ -58,6 +60,11 @@ constexpr unsigned int kLegacy = 1u << 31;
 QueueList& listFor(unsigned int flags) {
   if (flags & kLegacy) return streams().legacy;
   return flags & cudaStreamNonBlocking ? streams().nonBlocking : streams().blocking;
+}
+
+std::shared_ptr<std::recursive_mutex> submissionFor(unsigned int flags) {
+  const bool alone = flags & cudaStreamNonBlocking;
+  return alone ? std::make_shared<std::recursive_mutex>() : streams().submission;
 }
 
 // The streams that those with `flags` are ordered with; null: none.
@@ -88,20 +95,33 @@ std::shared_ptr<Stream> perThreadStream() {
 
 }  // namespace
 
-Stream::Stream(StreamTraits traits) : traits_(traits), queue_(listFor(traits.flags).add()) {}
+Stream::Stream(StreamTraits traits)
+    : traits_(traits),
+      queue_(listFor(traits.flags).add()),
+      submission_(submissionFor(traits.flags)) {}
 
 Stream::~Stream() {
   queue_->close();
 }
 
+bool Stream::isLegacy() const {
+  return traits_.flags & kLegacy;
+}
+
+bool Stream::isBlocking() const {
+  return traits_.flags == cudaStreamDefault;
+}
+
 Ticket Stream::submit(Task task) {
+  const auto held = hold();
   joinOthers();
   return {queue_, queue_->enqueue(std::move(task))};
 }
 
 Ticket Stream::mark() {
+  const auto held = hold();
   joinOthers();
-  return own();
+  return tail();
 }
 
 void Stream::waitFor(const Ticket& ticket) {
@@ -115,9 +135,9 @@ void Stream::synchronize() const {
 
 std::vector<Ticket> Stream::pending() const {
   std::vector<Ticket> tickets;
-  if (const Ticket tail = own(); !tail.done()) tickets.push_back(tail);
+  if (const Ticket own = tail(); !own.done()) tickets.push_back(own);
   // A blocking stream without work of its own is done, whatever the null stream still has.
-  if (traits_.flags & kLegacy) streams().blocking.collectPending(tickets);
+  if (isLegacy()) streams().blocking.collectPending(tickets);
   return tickets;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "emulator/cudart/queue.h"
@@ -20,7 +21,7 @@ struct StreamTraits {
 };
 
 // One stream. Its destructor lets submitted work finish, and does not wait for it. Thread-safe.
-class Stream {
+class Stream : public std::enable_shared_from_this<Stream> {
  public:
   explicit Stream(StreamTraits traits);
   ~Stream();
@@ -28,6 +29,8 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   const StreamTraits& traits() const { return traits_; }
+  bool isLegacy() const;    // the null stream
+  bool isBlocking() const;  // ordered with the null stream, and not it
 
   // Runs `task` after all earlier work of the stream, and of the streams that it is ordered with.
   Ticket submit(Task task);
@@ -38,6 +41,13 @@ class Stream {
   // Makes later work wait until `ticket` is reached.
   void waitFor(const Ticket& ticket);
 
+  // Reached when the work submitted to this stream alone is done.
+  Ticket tail() const { return {queue_, queue_->tail()}; }
+
+  // While the caller has it, other threads cannot submit work to this stream, nor to one that is
+  // ordered with it by the null stream's rules.
+  std::unique_lock<std::recursive_mutex> hold() const { return std::unique_lock(*submission_); }
+
   // Whether all work of the stream is done, for the null stream also that of the blocking streams.
   bool idle() const { return pending().empty(); }
   // Sleeps until all such work that is submitted now is done.
@@ -46,10 +56,10 @@ class Stream {
  private:
   void joinOthers();
   std::vector<Ticket> pending() const;
-  Ticket own() const { return {queue_, queue_->tail()}; }
 
   const StreamTraits traits_;
   const std::shared_ptr<Queue> queue_;
+  const std::shared_ptr<std::recursive_mutex> submission_;
 };
 
 // The stream of a handle; null where the handle is not live. 0 and cudaStreamLegacy are the null

@@ -1,22 +1,12 @@
-// cudaStream*, host functions and what there is of capture.
-
-#include <utility>
+// cudaStream* but for capture, and host functions.
 
 #include "emulator/cudart/api.h"
+#include "emulator/cudart/capture_rules.h"
 #include "emulator/cudart/event.h"
 #include "emulator/cudart/stream.h"
 
 namespace cinch::cudart {
 namespace {
-
-// Runs `body(stream)` on a live stream.
-template <class Body>
-cudaError_t onStream(cudaStream_t handle, Body&& body) {
-  return api([&] {
-    const auto stream = findStream(handle);
-    return stream == nullptr ? cudaErrorInvalidResourceHandle : body(*stream);
-  });
-}
 
 cudaError_t create(cudaStream_t* stream, StreamTraits traits) {
   if (stream == nullptr || traits.flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
@@ -24,34 +14,42 @@ cudaError_t create(cudaStream_t* stream, StreamTraits traits) {
   return cudaSuccess;
 }
 
-cudaError_t waitEvent(Stream& stream, cudaEvent_t handle, unsigned int flags) {
+cudaError_t destroy(cudaStream_t handle) {
+  const auto stream = findStream(handle);
+  if (stream == nullptr || !destroyStream(handle)) return cudaErrorInvalidResourceHandle;
+  abandonCapture(*stream);
+  return cudaSuccess;
+}
+
+cudaError_t wait(Stream& stream, cudaEvent_t handle, unsigned int flags) {
   const auto event = events().find(handle);
   if (event == nullptr) return cudaErrorInvalidResourceHandle;
-  if (flags != cudaEventWaitDefault) return cudaErrorInvalidValue;
-  if (const auto recording = event->latest()) stream.waitFor(recording->ticket);
-  return cudaSuccess;
+  if (flags == cudaEventWaitDefault) return waitEvent(stream, *event);
+  if (flags == cudaEventWaitExternal) return waitExternalEvent(stream, event);
+  return cudaErrorInvalidValue;
+}
+
+void runHostFunction(cudaHostFn_t function, void* userData) {
+  const HostFunctionScope scope;
+  function(userData);
 }
 
 cudaError_t launchHostFunction(Stream& stream, cudaHostFn_t function, void* userData) {
   if (function == nullptr) return cudaErrorInvalidValue;
-  stream.submit([=] {
-    const HostFunctionScope scope;
-    function(userData);
-  });
-  return cudaSuccess;
+  return perform(stream, cudaGraphNodeTypeHost,
+                 [=](Stream& lane) { lane.submit([=] { runHostFunction(function, userData); }); });
 }
 
 cudaError_t addCallback(Stream& stream, cudaStream_t handle, cudaStreamCallback_t callback,
                         void* userData) {
   if (callback == nullptr) return cudaErrorInvalidValue;
+  if (const cudaError_t error = checkUncaptured(stream); error != cudaSuccess) return error;
   stream.submit([=] {
     const HostFunctionScope scope;
     callback(handle, cudaSuccess, userData);
   });
   return cudaSuccess;
 }
-
-thread_local cudaStreamCaptureMode captureMode = cudaStreamCaptureModeGlobal;
 
 }  // namespace
 }  // namespace cinch::cudart
@@ -71,7 +69,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flag
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  return api([&] { return destroyStream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle; });
+  return api([&] { return destroy(stream); });
 }
 
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int* flags) {
@@ -92,18 +90,21 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return onStream(stream, [](Stream& found) {
+    if (const cudaError_t error = checkWait(found); error != cudaSuccess) return error;
     found.synchronize();
     return cudaSuccess;
   });
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return onStream(stream,
-                  [](Stream& found) { return found.idle() ? cudaSuccess : cudaErrorNotReady; });
+  return onStream(stream, [](Stream& found) {
+    if (const cudaError_t error = checkWait(found); error != cudaSuccess) return error;
+    return found.idle() ? cudaSuccess : cudaErrorNotReady;
+  });
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
-  return onStream(stream, [&](Stream& found) { return waitEvent(found, event, flags); });
+  return onStream(stream, [&](Stream& found) { return wait(found, event, flags); });
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* userData) {
@@ -115,40 +116,5 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call
                                   void* userData, unsigned int flags) {
   return onStream(stream, [&](Stream& found) {
     return flags == 0 ? addCallback(found, stream, callback, userData) : cudaErrorInvalidValue;
-  });
-}
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  return onStream(stream, [](Stream&) { return cudaErrorNotSupported; });
-}
-
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  return onStream(stream, [&](Stream&) {
-    if (graph != nullptr) *graph = nullptr;
-    return cudaErrorIllegalState;
-  });
-}
-
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  return onStream(stream, [&](Stream&) {
-    if (status == nullptr) return cudaErrorInvalidValue;
-    *status = cudaStreamCaptureStatusNone;
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
-                                     unsigned long long*, cudaGraph_t*, const cudaGraphNode_t**,
-                                     const cudaGraphEdgeData**, size_t*) {
-  return cudaStreamIsCapturing(stream, status);
-}
-
-cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  return api([&] {
-    if (mode == nullptr || *mode < cudaStreamCaptureModeGlobal ||
-        *mode > cudaStreamCaptureModeRelaxed)
-      return cudaErrorInvalidValue;
-    std::swap(*mode, captureMode);
-    return cudaSuccess;
   });
 }

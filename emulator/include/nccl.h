@@ -31,6 +31,18 @@ CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommInitRank,
 CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommInitRankConfig,
                     (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank,
                      ncclConfig_t* config));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommInitRankScalable,
+                    (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
+                     ncclConfig_t* config));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommInitAll,
+                    (ncclComm_t * comm, int ndev, const int* devlist));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommSplit,
+                    (ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
+                     ncclConfig_t* config));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommShrink,
+                    (ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
+                     ncclComm_t* newcomm, ncclConfig_t* config, int shrinkFlags));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommRevoke, (ncclComm_t comm, int revokeFlags));
 CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommFinalize, (ncclComm_t comm));
 CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommDestroy, (ncclComm_t comm));
 CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommAbort, (ncclComm_t comm));
@@ -66,8 +78,31 @@ CINCH_NCCL_FUNCTION(ncclResult_t, ncclRecv,
                     (void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
                      ncclComm_t comm, cudaStream_t stream));
 
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclAlltoAll,
+                    (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                     ncclComm_t comm, cudaStream_t stream));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclGather,
+                    (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                     int root, ncclComm_t comm, cudaStream_t stream));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclScatter,
+                    (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                     int root, ncclComm_t comm, cudaStream_t stream));
+
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclRedOpCreatePreMulSum,
+                    (ncclRedOp_t * op, void* scalar, ncclDataType_t datatype,
+                     ncclScalarResidence_t residence, ncclComm_t comm));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclRedOpDestroy, (ncclRedOp_t op, ncclComm_t comm));
+
 CINCH_NCCL_FUNCTION(ncclResult_t, ncclGroupStart, (void));
 CINCH_NCCL_FUNCTION(ncclResult_t, ncclGroupEnd, (void));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclGroupSimulateEnd, (ncclSimInfo_t * simInfo));
+
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommRegister,
+                    (const ncclComm_t comm, void* buff, size_t size, void** handle));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommDeregister, (const ncclComm_t comm, void* handle));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommWindowRegister,
+                    (ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win, int winFlags));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommWindowDeregister, (ncclComm_t comm, ncclWindow_t win));
 
 #undef CINCH_NCCL_FUNCTION
 

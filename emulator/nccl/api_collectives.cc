@@ -1,7 +1,5 @@
-// Exported functions: communication, groups, memory.
+// Exported functions: communication.
 #include "emulator/nccl/api.h"
-#include "emulator/nccl/communicator.h"
-#include "emulator/nccl/group.h"
 #include "emulator/nccl/reduction.h"
 
 namespace cinch::emulator {
@@ -60,40 +58,95 @@ Result<void> checkOperation(const Operation& operation, const Communicator& comm
   if (reduces(operation.kind) && findReduction(operation.type, operation.op) == nullptr) {
     return errorf(Status::invalidArgument,
                   "%s: operation %d on type %d is not in the emulator (8-bit floats cannot be "
-                  "reduced, and there are no user-made operations)",
+                  "reduced)",
                   function, operation.op, operation.type);
   }
   return checkBuffers(operation, communicator.rank());
 }
 
-Result<void> record(const Operation& operation, ncclComm_t comm, cudaStream_t stream) {
-  std::shared_ptr<Communicator> communicator = find(comm);
-  if (communicator == nullptr || !communicator->isReady()) {
+// Puts what the user made in the place of its handle: it may be gone before the group ends.
+Result<Operation> resolved(Operation operation, const Communicator& communicator) {
+  if (!reduces(operation.kind) || operation.op < ncclNumOps) return operation;
+  const auto made = communicator.userOperations().find(operation.op);
+  if (!made || made->type != operation.type) {
     return errorf(Status::invalidArgument,
-                  "%s: comm is not a communicator, or not initialised, or was destroyed before",
-                  nameOf(operation.kind));
+                  "%s: reduction operation %d was not made on this communicator for type %d",
+                  nameOf(operation.kind), operation.op, operation.type);
   }
-  CINCH_TRY(checkOperation(operation, *communicator));
+  operation.op = kPreMulSum;
+  operation.scalar = made->scalar;
+  return operation;
+}
+
+// A communicator that takes communication now.
+Result<std::shared_ptr<Communicator>> openCommunicator(const char* function, ncclComm_t comm) {
+  std::shared_ptr<Communicator> communicator = find(comm);
+  if (communicator == nullptr) {
+    return errorf(Status::invalidArgument,
+                  "%s: comm is not a communicator, or was destroyed before", function);
+  }
+  CINCH_TRY(communicator->checkOpen(function));
+  CINCH_TRY(communicator->checkReady(function));
+  return communicator;
+}
+
+Result<void> record(Group& group, const Operation& operation, ncclComm_t comm,
+                    cudaStream_t stream) {
+  const auto communicator = openCommunicator(nameOf(operation.kind), comm);
+  if (!communicator) return communicator.error();
+  const Result<Operation> meant = resolved(operation, *communicator.value());
+  if (!meant) return meant.error();
+  CINCH_TRY(checkOperation(meant.value(), *communicator.value()));
   // An empty collective does nothing; an empty message is a message.
   if (operation.count == 0 && !isPointToPoint(operation.kind)) return {};
-  Group::current().addOperation(std::move(communicator), operation, stream);
-  return {};
+  return group.addOperation(communicator.value(), meant.value(), stream);
 }
 
 ncclResult_t call(const Operation& operation, ncclComm_t comm, cudaStream_t stream) {
-  return guarded([&]() -> Result<void> {
-    Group& group = Group::current();
-    group.start();
-    const Result<void> recorded = record(operation, comm, stream);
-    if (!recorded) group.fail(recorded.error());
-    const Result<void> ended = group.end();
-    return recorded ? ended : recorded;
+  return guarded([&] {
+    return inGroup([&](Group& group) { return record(group, operation, comm, stream); });
   });
 }
 
-Result<void> cudaResult(const char* function, cudaError_t error) {
-  if (error == cudaSuccess) return {};
-  return errorf(Status::cudaError, "%s: %s", function, cudaGetErrorString(error));
+// The arguments of a collective that is made of messages.
+struct Exchange {
+  const char* function;
+  const void* input;
+  void* output;
+  size_t count;  // per message
+  ncclDataType_t type;
+  int root;  // 0 where there is none
+
+  const char* inputOf(int rank) const { return static_cast<const char*>(input) + offset(rank); }
+  char* outputOf(int rank) const { return static_cast<char*>(output) + offset(rank); }
+  size_t offset(int rank) const { return static_cast<size_t>(rank) * count * elementBytes(type); }
+  Operation send(const void* from, int peer) const {
+    return {Kind::send, from, nullptr, count, type, ncclSum, peer};
+  }
+  Operation receive(void* into, int peer) const {
+    return {Kind::receive, nullptr, into, count, type, ncclSum, peer};
+  }
+};
+
+// Makes the messages that `messagesOf(rank, nRanks)` lists.
+template <class MessagesOf>
+ncclResult_t exchange(const Exchange& arguments, ncclComm_t comm, cudaStream_t stream,
+                      MessagesOf messagesOf) {
+  const auto add = [&](Group& group) -> Result<void> {
+    const auto communicator = openCommunicator(arguments.function, comm);
+    if (!communicator) return communicator.error();
+    const int nRanks = communicator.value()->nRanks();
+    if (arguments.root < 0 || arguments.root >= nRanks || elementBytes(arguments.type) == 0) {
+      return errorf(Status::invalidArgument, "%s: root %d or type %d does not exist",
+                    arguments.function, arguments.root, arguments.type);
+    }
+    if (arguments.count == 0) return {};
+    for (const Operation& message : messagesOf(communicator.value()->rank(), nRanks)) {
+      CINCH_TRY(record(group, message, comm, stream));
+    }
+    return {};
+  };
+  return guarded([&] { return inGroup(add); });
 }
 
 }  // namespace
@@ -146,25 +199,39 @@ CINCH_NCCL_API(ncclResult_t, ncclRecv, void* recvbuff, size_t count, ncclDataTyp
   return call({Kind::receive, nullptr, recvbuff, count, datatype, ncclSum, peer}, comm, stream);
 }
 
-CINCH_NCCL_API(ncclResult_t, ncclGroupStart, void) {
-  Group::current().start();
-  return ncclSuccess;
-}
-
-CINCH_NCCL_API(ncclResult_t, ncclGroupEnd, void) {
-  return guarded([] { return Group::current().end(); });
-}
-
-CINCH_NCCL_API(ncclResult_t, ncclMemAlloc, void** ptr, size_t size) {
-  return guarded([&]() -> Result<void> {
-    CINCH_TRY(checkPointer(ptr, "ncclMemAlloc", "ptr"));
-    return cudaResult("ncclMemAlloc", cudaMalloc(ptr, size));
+CINCH_NCCL_API(ncclResult_t, ncclAlltoAll, const void* sendbuff, void* recvbuff, size_t count,
+               ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+  const Exchange arguments{"ncclAlltoAll", sendbuff, recvbuff, count, datatype, 0};
+  return exchange(arguments, comm, stream, [&](int, int nRanks) {
+    std::vector<Operation> messages;
+    for (int peer = 0; peer < nRanks; ++peer) {
+      messages.push_back(arguments.send(sendbuff ? arguments.inputOf(peer) : nullptr, peer));
+      messages.push_back(arguments.receive(recvbuff ? arguments.outputOf(peer) : nullptr, peer));
+    }
+    return messages;
   });
 }
 
-CINCH_NCCL_API(ncclResult_t, ncclMemFree, void* ptr) {
-  return guarded([&] { return cudaResult("ncclMemFree", cudaFree(ptr)); });
+CINCH_NCCL_API(ncclResult_t, ncclGather, const void* sendbuff, void* recvbuff, size_t count,
+               ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
+  const Exchange arguments{"ncclGather", sendbuff, recvbuff, count, datatype, root};
+  return exchange(arguments, comm, stream, [&](int rank, int nRanks) {
+    std::vector<Operation> messages{arguments.send(sendbuff, root)};
+    for (int peer = 0; peer < (rank == root ? nRanks : 0); ++peer) {
+      messages.push_back(arguments.receive(recvbuff ? arguments.outputOf(peer) : nullptr, peer));
+    }
+    return messages;
+  });
 }
 
-// Tells programs that look for it that this is not NVIDIA's library.
-extern "C" [[gnu::visibility("default")]] const int cinchEmulatorMarker = 1;
+CINCH_NCCL_API(ncclResult_t, ncclScatter, const void* sendbuff, void* recvbuff, size_t count,
+               ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
+  const Exchange arguments{"ncclScatter", sendbuff, recvbuff, count, datatype, root};
+  return exchange(arguments, comm, stream, [&](int rank, int nRanks) {
+    std::vector<Operation> messages{arguments.receive(recvbuff, root)};
+    for (int peer = 0; peer < (rank == root ? nRanks : 0); ++peer) {
+      messages.push_back(arguments.send(sendbuff ? arguments.inputOf(peer) : nullptr, peer));
+    }
+    return messages;
+  });
+}

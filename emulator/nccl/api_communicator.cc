@@ -1,110 +1,37 @@
-// Exported functions: the life of a communicator, and questions about it.
-#include <atomic>
-#include <cstddef>
-
+// Exported functions: the end of a communicator, and questions about it.
 #include "emulator/nccl/api.h"
-#include "emulator/nccl/communicator.h"
-#include "emulator/nccl/group.h"
-#include "emulator/nccl/unique_id.h"
 
 namespace cinch::emulator {
 namespace {
 
-// True where `config`, which may come from an older release, has the field at `offset`.
-bool hasField(const ncclConfig_t& config, size_t offset, size_t size) {
-  return config.size >= offset + size;
-}
-
-Result<void> readConfig(const ncclConfig_t* config, CommunicatorSettings* settings) {
-  if (config == nullptr) return {};
-  if (config->magic != NCCL_CONFIG_MAGIC) {
-    return errorf(Status::invalidArgument,
-                  "ncclCommInitRankConfig: config was not made with NCCL_CONFIG_INITIALIZER");
-  }
-  if (config->blocking == 0) {
-    return errorf(
-        Status::invalidArgument,
-        "ncclCommInitRankConfig: non-blocking communicators (config.blocking = 0) are not "
-        "in the emulator yet");
-  }
-  if (hasField(*config, offsetof(ncclConfig_t, trafficClass), sizeof config->trafficClass)) {
-    settings->trafficClass = config->trafficClass;
-  }
-  if (hasField(*config, offsetof(ncclConfig_t, commName), sizeof config->commName) &&
-      config->commName != nullptr) {
-    settings->name = config->commName;
-  }
-  return {};
-}
-
-void logVersionOnce() {
-  static std::atomic<bool> logged{false};
-  if (!logged.exchange(true)) logVersion();
-}
-
-Result<void> createCommunicator(ncclComm_t* comm, int nRanks, const ncclUniqueId& packed, int rank,
-                                const ncclConfig_t* config) {
-  CINCH_TRY(checkPointer(comm, "ncclCommInitRank", "comm"));
-  *comm = nullptr;
-  if (nRanks < 1 || rank < 0 || rank >= nRanks) {
-    return errorf(Status::invalidArgument, "ncclCommInitRank: rank %d of %d does not exist", rank,
-                  nRanks);
-  }
-  const Result<UniqueId> id = unpackUniqueId(packed);
-  if (!id) return id.error();
-  CommunicatorSettings settings{.rank = rank, .nRanks = nRanks, .name = {}};
-  CINCH_TRY(readConfig(config, &settings));
-  const cudaError_t error = cudaGetDevice(&settings.device);
-  if (error != cudaSuccess) {
-    return errorf(Status::cudaError, "ncclCommInitRank: no device: %s", cudaGetErrorString(error));
-  }
-  if (rank == 0) logVersionOnce();
-  const auto communicator = std::make_shared<Communicator>(std::move(settings));
-  const ncclComm_t handle = enlist(communicator);
-  *comm = handle;
-  Group::current().addInitialisation([communicator, handle, id = id.value()] {
-    const Result<void> result = communicator->initialise(id);
-    if (!result) forget(handle);
-    return result;
-  });
-  return {};
-}
-
-// Outside a group waits for the other ranks; inside, GroupEnd does.
-ncclResult_t initRank(ncclComm_t* comm, int nRanks, const ncclUniqueId& id, int rank,
-                      const ncclConfig_t* config) {
-  return guarded([&]() -> Result<void> {
-    Group& group = Group::current();
-    group.start();
-    const Result<void> created = createCommunicator(comm, nRanks, id, rank, config);
-    if (!created) group.fail(created.error());
-    const Result<void> ended = group.end();
-    if (!ended && comm != nullptr) *comm = nullptr;
-    return created ? ended : created;
-  });
-}
-
-Error unknownCommunicator(const char* function) {
-  return errorf(Status::invalidArgument, "%s: comm is not a communicator, or was destroyed before",
-                function);
-}
-
-// Runs `action` on the communicator behind `comm`.
-template <class Action>
-ncclResult_t withCommunicator(ncclComm_t comm, const char* function, Action action) {
-  return guarded([&]() -> Result<void> {
-    const std::shared_ptr<Communicator> communicator = find(comm);
-    if (communicator == nullptr) return unknownCommunicator(function);
-    return action(*communicator);
-  });
+void logEnd(const Communicator& communicator, const char* what) {
+  logInfo("comm %p rank %d nranks %d - %s COMPLETE", static_cast<const void*>(&communicator),
+          communicator.rank(), communicator.nRanks(), what);
 }
 
 template <class Getter>
 ncclResult_t query(ncclComm_t comm, const char* function, int* out, Getter getter) {
-  return withCommunicator(comm, function, [&](const Communicator& communicator) -> Result<void> {
-    CINCH_TRY(checkPointer(out, function, "the result pointer"));
-    *out = getter(communicator);
-    return {};
+  return withCommunicator(comm, function,
+                          [&](const std::shared_ptr<Communicator>& communicator) -> Result<void> {
+                            CINCH_TRY(checkPointer(out, function, "the result pointer"));
+                            if (communicator->state() == ncclInProgress)
+                              return communicator->checkReady(function);
+                            *out = getter(*communicator);
+                            return {};
+                          });
+}
+
+Result<void> finalize(const std::shared_ptr<Communicator>& communicator) {
+  CINCH_TRY(communicator->checkReady("ncclCommFinalize"));
+  if (!communicator->checkOpen("ncclCommFinalize") || !communicator->finalize()) {
+    return errorf(Status::invalidArgument,
+                  "ncclCommFinalize: comm was finalized or revoked before");
+  }
+  return inGroup([&](Group& group) {
+    return group.addJob({communicator, false, [communicator] {
+                           communicator->flush();
+                           return Result<void>();
+                         }});
   });
 }
 
@@ -122,61 +49,58 @@ CINCH_NCCL_API(ncclResult_t, ncclGetVersion, int* version) {
   });
 }
 
-CINCH_NCCL_API(ncclResult_t, ncclGetUniqueId, ncclUniqueId* uniqueId) {
-  return guarded([&]() -> Result<void> {
-    CINCH_TRY(checkPointer(uniqueId, "ncclGetUniqueId", "uniqueId"));
-    const Result<UniqueId> id = createUniqueId();
-    if (!id) return id.error();
-    *uniqueId = packUniqueId(id.value());
-    return {};
-  });
-}
-
-CINCH_NCCL_API(ncclResult_t, ncclCommInitRank, ncclComm_t* comm, int nranks, ncclUniqueId commId,
-               int rank) {
-  return initRank(comm, nranks, commId, rank, nullptr);
-}
-
-CINCH_NCCL_API(ncclResult_t, ncclCommInitRankConfig, ncclComm_t* comm, int nranks,
-               ncclUniqueId commId, int rank, ncclConfig_t* config) {
-  return initRank(comm, nranks, commId, rank, config);
-}
-
 CINCH_NCCL_API(ncclResult_t, ncclCommFinalize, ncclComm_t comm) {
-  return withCommunicator(comm, "ncclCommFinalize", [](Communicator& communicator) {
-    communicator.flush();
-    return Result<void>();
-  });
+  return withCommunicator(comm, "ncclCommFinalize", finalize);
 }
 
 CINCH_NCCL_API(ncclResult_t, ncclCommDestroy, ncclComm_t comm) {
   if (comm == nullptr) return ncclSuccess;
-  return withCommunicator(comm, "ncclCommDestroy", [&](Communicator& communicator) {
-    communicator.flush();
-    communicator.abort();
-    forget(comm);
-    logInfo("comm %p rank %d nranks %d - Destroy COMPLETE", static_cast<void*>(comm),
-            communicator.rank(), communicator.nRanks());
-    return Result<void>();
-  });
+  return withCommunicator(comm, "ncclCommDestroy",
+                          [](const std::shared_ptr<Communicator>& communicator) -> Result<void> {
+                            if (communicator->state() == ncclInProgress) {
+                              return communicator->checkReady("ncclCommDestroy");
+                            }
+                            communicator->flush();
+                            communicator->stop();
+                            forget(*communicator);
+                            logEnd(*communicator, "Destroy");
+                            return {};
+                          });
 }
 
 CINCH_NCCL_API(ncclResult_t, ncclCommAbort, ncclComm_t comm) {
   if (comm == nullptr) return ncclSuccess;
-  return withCommunicator(comm, "ncclCommAbort", [&](Communicator& communicator) {
-    communicator.abort();
-    forget(comm);
-    logInfo("comm %p rank %d nranks %d - Abort COMPLETE", static_cast<void*>(comm),
-            communicator.rank(), communicator.nRanks());
-    return Result<void>();
-  });
+  return withCommunicator(comm, "ncclCommAbort",
+                          [](const std::shared_ptr<Communicator>& communicator) {
+                            communicator->abort();
+                            forget(*communicator);
+                            logEnd(*communicator, "Abort");
+                            return Result<void>();
+                          });
+}
+
+CINCH_NCCL_API(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int revokeFlags) {
+  if (comm == nullptr) return ncclSuccess;
+  return withCommunicator(
+      comm, "ncclCommRevoke",
+      [&](const std::shared_ptr<Communicator>& communicator) -> Result<void> {
+        if (communicator->state() == ncclInProgress) {
+          return communicator->checkReady("ncclCommRevoke");
+        }
+        const bool allowed = revokeFlags == NCCL_REVOKE_DEFAULT &&
+                             communicator->checkOpen("ncclCommRevoke") && communicator->revoke();
+        if (allowed) return {};
+        return errorf(Status::invalidArgument,
+                      "ncclCommRevoke: unknown flags, or comm was finalized or revoked before");
+      });
 }
 
 CINCH_NCCL_API(ncclResult_t, ncclCommGetAsyncError, ncclComm_t comm, ncclResult_t* asyncError) {
   return withCommunicator(
-      comm, "ncclCommGetAsyncError", [&](const Communicator& communicator) -> Result<void> {
+      comm, "ncclCommGetAsyncError",
+      [&](const std::shared_ptr<Communicator>& communicator) -> Result<void> {
         CINCH_TRY(checkPointer(asyncError, "ncclCommGetAsyncError", "asyncError"));
-        *asyncError = communicator.asyncError();
+        *asyncError = communicator->state();
         return {};
       });
 }

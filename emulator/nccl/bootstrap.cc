@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <thread>
 
@@ -34,7 +35,7 @@ uint64_t randomNonce() {
 Result<void> startRoot(Address& address, uint64_t nonce) {
   Result<Descriptor> listener = listenOn(address);
   if (!listener) return listener.error();
-  auto root = std::make_unique<BootstrapRoot>(std::move(listener.value()), nonce);
+  auto root = std::make_unique<BootstrapRoot>(std::move(listener.value()), nonce, kBootstrapRounds);
   std::thread([root = std::move(root)] { root->serve(); }).detach();
   return {};
 }
@@ -94,7 +95,16 @@ Result<void> startNamedRoot(const UniqueId& id, int rank) {
   return startRoot(address, id.nonce);
 }
 
-Result<Bootstrap> Bootstrap::join(const UniqueId& id, int rank, int nRanks) {
+Bootstrap::Bootstrap(Descriptor socket, int nRanks, const Cancellation& cancellation)
+    : socket_(std::move(socket)),
+      nRanks_(static_cast<size_t>(nRanks)),
+      members_(nRanks_),
+      cancellation_(&cancellation) {
+  std::iota(members_.begin(), members_.end(), 0);
+}
+
+Result<Bootstrap> Bootstrap::join(const UniqueId& id, int rank, int nRanks,
+                                  const Cancellation& cancellation) {
   // A living root listened before its id existed, unless NCCL_COMM_ID told everybody in advance.
   const Refusal refusal = id.nonce == kNamedNonce ? Refusal::isRetried : Refusal::isFinal;
   Result<Descriptor> socket = connectTo(id.root, Clock::now() + kConnectPatience, refusal);
@@ -107,18 +117,29 @@ Result<Bootstrap> Bootstrap::join(const UniqueId& id, int rank, int nRanks) {
   const FrameHello hello = helloOf(id, rank, nRanks);
   CINCH_TRY(writeFrame(socket.value().get(), FrameKind::hello, &hello, sizeof hello,
                        Clock::now() + kSendPatience));
-  return Bootstrap(std::move(socket.value()));
+  return Bootstrap(std::move(socket.value()), nRanks, cancellation);
 }
 
-Result<std::vector<char>> Bootstrap::exchange(const std::vector<char>& mine) {
+Result<Shares> Bootstrap::exchange(const std::vector<char>& mine) {
   // Where this fails the root may have said why before it went: receive() tells.
   (void)writeFrame(socket_.get(), FrameKind::data, mine.data(), mine.size(),
                    Clock::now() + kSendPatience);
-  return receive();
+  const Result<std::vector<char>> all = receive();
+  return all ? memberShares(all.value()) : all.error();
+}
+
+Result<Shares> Bootstrap::memberShares(const std::vector<char>& all) const {
+  const std::optional<Shares> shares = splitShares(all);
+  if (!shares || shares->size() != nRanks_) {
+    return errorf(Status::internalError, "bootstrap: the root sent what is not the ranks' data");
+  }
+  Shares result;
+  for (const int member : members_) result.push_back((*shares)[static_cast<size_t>(member)]);
+  return result;
 }
 
 Result<std::vector<char>> Bootstrap::receive() {
-  while (true) {
+  while (!cancellation_->isCancelled()) {
     const FrameReader::Outcome outcome = reader_.readFrom(socket_.get());
     if (std::optional<Frame> frame = reader_.take()) {
       if (frame->kind == FrameKind::data) return std::move(frame->payload);
@@ -129,14 +150,15 @@ Result<std::vector<char>> Bootstrap::receive() {
       return errorf(Status::remoteError,
                     "lost the bootstrap root: the process that made the unique id has ended");
     }
-    pollfd target{socket_.get(), POLLIN, 0};
-    poll(&target, 1, -1);
+    pollfd targets[] = {{socket_.get(), POLLIN, 0}, {cancellation_->descriptor(), POLLIN, 0}};
+    poll(targets, 2, -1);
   }
+  return errorf(Status::internalError, "bootstrap: given up, since the communicator was aborted");
 }
 
 Result<void> Bootstrap::check() {
   pollfd target{socket_.get(), POLLIN, 0};
-  if (poll(&target, 1, 0) == 0) return {};
+  if (!cancellation_->isCancelled() && poll(&target, 1, 0) == 0) return {};
   // Nothing but bad news can arrive between two exchanges.
   const Result<std::vector<char>> news = receive();
   return news ? errorf(Status::internalError, "bootstrap: the root is out of step") : news.error();

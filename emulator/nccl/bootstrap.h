@@ -9,6 +9,7 @@
 
 #include "common/result.h"
 #include "emulator/nccl/bootstrap_root.h"
+#include "emulator/nccl/cancellation.h"
 #include "emulator/nccl/frame.h"
 #include "emulator/nccl/unique_id.h"
 
@@ -24,22 +25,30 @@ Result<void> startNamedRoot(const UniqueId& id, int rank);
 // One rank's connection to the root.
 class Bootstrap {
  public:
-  // Fails within seconds where the root is gone.
-  static Result<Bootstrap> join(const UniqueId& id, int rank, int nRanks);
+  // Fails within seconds where the root is gone. `cancellation` ends all waits; it outlives this.
+  static Result<Bootstrap> join(const UniqueId& id, int rank, int nRanks,
+                                const Cancellation& cancellation);
 
-  // Gives `mine` to all ranks and returns everybody's, in rank order; of one size on all ranks.
-  // Every rank calls it kBootstrapRounds times.
-  Result<std::vector<char>> exchange(const std::vector<char>& mine);
+  // Gives `mine` to all ranks and returns everybody's. Every rank calls it as often as the root has
+  // rounds.
+  Result<Shares> exchange(const std::vector<char>& mine);
+
+  // From now on exchange() returns the shares of these ranks alone, in this order.
+  void restrictTo(std::vector<int> members) { members_ = std::move(members); }
 
   // Fails if the root has announced, since the last exchange, that a rank is lost.
   Result<void> check();
 
  private:
-  explicit Bootstrap(Descriptor socket) : socket_(std::move(socket)) {}
+  Bootstrap(Descriptor socket, int nRanks, const Cancellation& cancellation);
   Result<std::vector<char>> receive();
+  Result<Shares> memberShares(const std::vector<char>& all) const;
 
   Descriptor socket_;
   FrameReader reader_;
+  size_t nRanks_;
+  std::vector<int> members_;
+  const Cancellation* cancellation_;
 };
 
 }  // namespace cinch::emulator

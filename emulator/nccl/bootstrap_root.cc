@@ -26,6 +26,11 @@ std::string nameOf(const FrameHello& hello) {
 
 }  // namespace
 
+void BootstrapRoot::stop() {
+  stopping_.store(true);
+  wakeup_.notify();
+}
+
 void BootstrapRoot::serve() {
   while (!isDone()) {
     waitForEvents();
@@ -42,7 +47,7 @@ bool BootstrapRoot::hasExpired() const {
 }
 
 void BootstrapRoot::waitForEvents() {
-  std::vector<pollfd> targets{{listener_.get(), POLLIN, 0}};
+  std::vector<pollfd> targets{{listener_.get(), POLLIN, 0}, {wakeup_.descriptor(), POLLIN, 0}};
   for (const Guest& guest : guests_) targets.push_back({guest.socket.get(), POLLIN, 0});
   if (poll(targets.data(), targets.size(), kTickMs) > 0) lastEvent_ = Clock::now();
 }
@@ -114,12 +119,13 @@ const BootstrapRoot::Guest* BootstrapRoot::guestOf(int rank) const {
 
 // Once all ranks have said theirs: gives everybody all of it.
 void BootstrapRoot::completeRound() {
-  std::vector<char> all;
+  Shares shares;
   for (int rank = 0; rank < std::max(nRanks_, 1); ++rank) {
     const Guest* guest = guestOf(rank);
     if (guest == nullptr || !guest->data) return;
-    all.insert(all.end(), guest->data->begin(), guest->data->end());
+    shares.push_back(*guest->data);
   }
+  const std::vector<char> all = joinShares(shares);
   for (Guest& guest : guests_) {
     if (guest.rank < 0) continue;
     guest.data.reset();

@@ -1,26 +1,31 @@
 // The meeting point of one communicator's ranks (bootstrap.h).
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <string>
 
 #include "emulator/nccl/frame.h"
 #include "emulator/nccl/unique_id.h"
+#include "emulator/nccl/wakeup.h"
 
 namespace cinch::emulator {
 
-// How often ranks exchange data before the root has done its work.
+// How often the ranks of a communicator exchange data while it is set up.
 inline constexpr int kBootstrapRounds = 2;
 
 class BootstrapRoot {
  public:
-  BootstrapRoot(Descriptor listener, uint64_t nonce)
-      : listener_(std::move(listener)), nonce_(nonce) {}
+  // `rounds`: how often the ranks exchange data before the root has done its work.
+  BootstrapRoot(Descriptor listener, uint64_t nonce, int rounds)
+      : listener_(std::move(listener)), nonce_(nonce), rounds_(rounds) {}
 
   // Serves until all ranks have what they need, or the communicator has failed and its ranks have
-  // been told, or nobody has come for a long time.
+  // been told, or nobody has come for a long time, or stop() was called.
   void serve();
+  // From any thread. What a rank that is here was promised it still gets.
+  void stop();
 
  private:
   // A connection, and the rank it turned out to be.
@@ -32,7 +37,7 @@ class BootstrapRoot {
     std::optional<std::vector<char>> data;  // for the present round
   };
 
-  bool isDone() const { return roundsDone_ == kBootstrapRounds || hasExpired(); }
+  bool isDone() const { return roundsDone_ == rounds_ || stopping_.load() || hasExpired(); }
   bool hasExpired() const;
   void waitForEvents();
   void admit();
@@ -47,6 +52,9 @@ class BootstrapRoot {
 
   Descriptor listener_;
   const uint64_t nonce_;
+  const int rounds_;
+  std::atomic<bool> stopping_{false};
+  Wakeup wakeup_;
   int nRanks_ = 0;  // as the first guest says
   std::string firstName_;
   std::list<Guest> guests_;

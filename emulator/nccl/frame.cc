@@ -36,6 +36,33 @@ Result<void> writeAll(int fd, const char* bytes, size_t nBytes, Clock::time_poin
 
 }  // namespace
 
+std::vector<char> joinShares(const Shares& shares) {
+  std::vector<char> bytes;
+  for (const std::vector<char>& share : shares) {
+    const uint64_t size = share.size();
+    const auto* raw = reinterpret_cast<const char*>(&size);
+    bytes.insert(bytes.end(), raw, raw + sizeof size);
+    bytes.insert(bytes.end(), share.begin(), share.end());
+  }
+  return bytes;
+}
+
+std::optional<Shares> splitShares(const std::vector<char>& bytes) {
+  Shares shares;
+  size_t position = 0;
+  while (position < bytes.size()) {
+    uint64_t size = 0;
+    if (bytes.size() - position < sizeof size) return std::nullopt;
+    memcpy(&size, bytes.data() + position, sizeof size);
+    position += sizeof size;
+    if (bytes.size() - position < size) return std::nullopt;
+    const char* start = bytes.data() + position;
+    shares.emplace_back(start, start + size);
+    position += size;
+  }
+  return shares;
+}
+
 FrameHeader FrameReader::header() const {
   FrameHeader header;
   memcpy(&header, bytes_.data(), sizeof header);

@@ -37,6 +37,13 @@ struct Frame {
   std::vector<char> payload;
 };
 
+// What every rank said in one exchange, in the order of the ranks.
+using Shares = std::vector<std::vector<char>>;
+
+// The payload of a frame that holds all shares, and back; nothing where the bytes are not such.
+std::vector<char> joinShares(const Shares& shares);
+std::optional<Shares> splitShares(const std::vector<char>& bytes);
+
 // Collects frames from a socket's bytes.
 class FrameReader {
  public:

@@ -7,8 +7,16 @@
 #include <vector>
 
 #include "emulator/nccl/communicator.h"
+#include "emulator/nccl/launch.h"
 
 namespace cinch::emulator {
+
+// A call that is carried out when its group ends and is no communication.
+struct Job {
+  std::shared_ptr<Communicator> communicator;  // whose state shows the job
+  bool isSetUp;                                // of `communicator` itself
+  std::function<Result<void>()> run;
+};
 
 class Group {
  public:
@@ -17,27 +25,31 @@ class Group {
 
   void start() { ++depth_; }
   // Ends one level; the outermost end carries out everything, or nothing if a call had failed.
+  // Where the communicators are non-blocking, another thread does it and this fails with
+  // Status::inProgress.
   Result<void> end();
+  // The same, but the outermost end communicates nothing and tells how long that would have taken.
+  Result<void> simulateEnd(float* microseconds);
 
-  void addOperation(std::shared_ptr<Communicator> communicator, const Operation& operation,
-                    cudaStream_t stream);
-  // Initialisations run side by side when the group ends: one thread may make several ranks.
-  void addInitialisation(std::function<Result<void>()> initialise);
+  // Fails where the group holds communicators of the other kind, blocking or not.
+  Result<void> addOperation(std::shared_ptr<Communicator> communicator, const Operation& operation,
+                            cudaStream_t stream);
+  // Jobs of different communicators run side by side: one thread may make several ranks.
+  Result<void> addJob(Job job);
   void fail(const Error& error);
 
  private:
-  struct Batch {
-    std::shared_ptr<Communicator> communicator;
-    std::vector<Operation> operations;
-    std::vector<cudaStream_t> streams;  // each once
-  };
   struct Calls {
     std::vector<Batch> batches;  // in the order of first use
-    std::vector<std::function<Result<void>()>> initialisations;
+    std::vector<Job> jobs;
+    std::optional<bool> blocking;
     std::optional<Error> error;
   };
 
+  Result<void> agreeOnBlocking(const Communicator& communicator);
+  static Result<void> check(Calls& calls);
   static Result<void> carryOut(Calls calls);
+  static Result<void> perform(Calls calls);
 
   int depth_ = 0;
   Calls calls_;

@@ -19,6 +19,15 @@ Operation inBytes(Operation operation) {
   return operation;
 }
 
+// Read now, not when the call was made: earlier work of the stream may have written it.
+uint64_t scalarOf(const Operation& operation, int nRanks) {
+  if (operation.op == ncclAvg) return averageScalar(operation.type, nRanks);
+  uint64_t value = operation.scalar.value;
+  const void* device = operation.scalar.device;
+  if (device != nullptr) memcpy(&value, device, elementBytes(operation.type));
+  return value;
+}
+
 }  // namespace
 
 Pipeline::Pipeline(const Operation& operation, int rank, int nRanks, ReceiveChannel* in,
@@ -29,6 +38,7 @@ Pipeline::Pipeline(const Operation& operation, int rank, int nRanks, ReceiveChan
       input_(static_cast<const char*>(operation.input)),
       output_(static_cast<char*>(operation.output)),
       nRanks_(nRanks),
+      scalar_(scalarOf(operation, nRanks)),
       in_(schedule_.nReceives() > 0 ? in : nullptr),
       out_(schedule_.nSends() > 0 ? out : nullptr) {}
 
@@ -74,7 +84,7 @@ void Pipeline::receive(const Step& step, const char* arrived, char* slot) {
   const char* value = arrived;
   if (step.combines) {
     char* sum = slot != nullptr ? slot : output(step.received);
-    reduction_.combine(arrived, input(step.received), sum, count, nRanks_);
+    reduction_.combine(arrived, input(step.received), sum, count, &scalar_);
     if (step.finishes && reduction_.finish != nullptr) reduction_.finish(sum, count, nRanks_);
     value = sum;
   }
@@ -86,8 +96,8 @@ void Pipeline::receive(const Step& step, const char* arrived, char* slot) {
 void Pipeline::originate(const Step& step, char* slot) {
   const Range& range = step.fresh;
   if (range.count == 0) return;
-  if (slot != nullptr) reduction_.load(input(range), slot, range.count, nRanks_);
-  if (step.keeps) reduction_.load(input(range), output(range), range.count, nRanks_);
+  if (slot != nullptr) reduction_.load(input(range), slot, range.count, &scalar_);
+  if (step.keeps) reduction_.load(input(range), output(range), range.count, &scalar_);
 }
 
 }  // namespace cinch::emulator

@@ -35,6 +35,7 @@ class Pipeline {
   const char* input_;
   char* output_;
   int nRanks_;
+  uint64_t scalar_;  // an element in the first bytes, where the reduction scales
   ReceiveChannel* in_;
   SendChannel* out_;
   size_t next_ = 0;

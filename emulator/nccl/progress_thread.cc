@@ -67,15 +67,19 @@ void ProgressThread::run() {
   abandonAll();
 }
 
-// The oldest plan, if its streams have come to it.
+// The oldest plan whose streams have come to it; none behind one that must be waited for.
 std::shared_ptr<Plan> ProgressThread::nextPlan() {
   std::lock_guard lock(mutex_);
-  return plans_.empty() || !plans_.front()->isReady() ? nullptr : plans_.front();
+  for (const std::shared_ptr<Plan>& plan : plans_) {
+    if (plan->isReady()) return plan;
+    if (!plan->mayOvertake()) return nullptr;
+  }
+  return nullptr;
 }
 
 void ProgressThread::retire(const std::shared_ptr<Plan>& plan) {
   std::lock_guard lock(mutex_);
-  plans_.pop_front();
+  std::erase(plans_, plan);
   plan->finish();
   if (plans_.empty()) idle_.notify_all();
 }

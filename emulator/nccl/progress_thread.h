@@ -52,7 +52,7 @@ class ProgressThread {
   std::atomic<ncclResult_t> error_{ncclSuccess};
   std::mutex mutex_;
   std::condition_variable idle_;
-  std::deque<std::shared_ptr<Plan>> plans_;  // the first may be running
+  std::deque<std::shared_ptr<Plan>> plans_;  // one of them may be running
   std::mutex joinMutex_;
   std::thread thread_;
 };

@@ -54,12 +54,12 @@ struct Minimum {
 };
 
 template <class Element>
-void copy(const void* own, void* out, size_t count, int) {
+void copy(const void* own, void* out, size_t count, const void*) {
   if (own != out) memmove(out, own, count * sizeof(typename Element::Storage));
 }
 
 template <class Element, class Op>
-void combine(const void* received, const void* own, void* out, size_t count, int) {
+void combine(const void* received, const void* own, void* out, size_t count, const void*) {
   using Storage = typename Element::Storage;
   const auto* a = static_cast<const Storage*>(received);
   const auto* b = static_cast<const Storage*>(own);
@@ -69,35 +69,38 @@ void combine(const void* received, const void* own, void* out, size_t count, int
   }
 }
 
-// A floating-point average scales each input by 1/nRanks, rounded to the type, before the sum.
+// Each input is multiplied by a scalar, and the product rounded to the type, before the sum.
 template <class Element>
 struct Scaling {
   using Storage = typename Element::Storage;
   using Wide = typename Element::Wide;
 
-  static Wide factor(int nRanks) {
-    return Element::widen(Element::narrow(static_cast<Wide>(1) / static_cast<Wide>(nRanks)));
+  static Wide factor(const void* scalar) {
+    Storage value;
+    memcpy(&value, scalar, sizeof value);
+    return Element::widen(value);
   }
 
   static Storage scaled(Storage value, Wide factor) {
-    return Element::narrow(Element::widen(value) * factor);
+    return Element::narrow(Product::apply(Element::widen(value), factor));
   }
 
-  static void load(const void* own, void* out, size_t count, int nRanks) {
+  static void load(const void* own, void* out, size_t count, const void* scalar) {
     const auto* from = static_cast<const Storage*>(own);
     auto* to = static_cast<Storage*>(out);
-    const Wide scale = factor(nRanks);
+    const Wide scale = factor(scalar);
     for (size_t i = 0; i < count; ++i) to[i] = scaled(from[i], scale);
   }
 
-  static void combine(const void* received, const void* own, void* out, size_t count, int nRanks) {
+  static void combine(const void* received, const void* own, void* out, size_t count,
+                      const void* scalar) {
     const auto* a = static_cast<const Storage*>(received);
     const auto* b = static_cast<const Storage*>(own);
     auto* to = static_cast<Storage*>(out);
-    const Wide scale = factor(nRanks);
+    const Wide scale = factor(scalar);
     for (size_t i = 0; i < count; ++i) {
       const Wide addend = Element::widen(scaled(b[i], scale));
-      to[i] = Element::narrow(Element::widen(a[i]) + addend);
+      to[i] = Element::narrow(Sum::apply(Element::widen(a[i]), addend));
     }
   }
 };
@@ -110,12 +113,17 @@ void divide(void* values, size_t count, int nRanks) {
   for (size_t i = 0; i < count; ++i) to[i] = static_cast<T>(to[i] / static_cast<Wide>(nRanks));
 }
 
-using Row = std::array<Reduction, ncclNumOps>;  // by ncclRedOp_t
+using Row = std::array<Reduction, kPreMulSum + 1>;  // by ncclRedOp_t
+
+template <class Element>
+constexpr Reduction preMulSum() {
+  return {Scaling<Element>::load, Scaling<Element>::combine, nullptr};
+}
 
 template <class Element>
 constexpr Reduction average() {
   if constexpr (kIsFloating<typename Element::Wide>) {
-    return {Scaling<Element>::load, Scaling<Element>::combine, nullptr};
+    return preMulSum<Element>();
   } else {
     return {copy<Element>, combine<Element, Sum>, divide<typename Element::Storage>};
   }
@@ -126,7 +134,9 @@ constexpr Row row() {
   return {Reduction{copy<Element>, combine<Element, Sum>, nullptr},
           Reduction{copy<Element>, combine<Element, Product>, nullptr},
           Reduction{copy<Element>, combine<Element, Maximum>, nullptr},
-          Reduction{copy<Element>, combine<Element, Minimum>, nullptr}, average<Element>()};
+          Reduction{copy<Element>, combine<Element, Minimum>, nullptr},
+          average<Element>(),
+          preMulSum<Element>()};
 }
 
 constexpr std::array<Row, ncclBfloat16 + 1> kReductions = {
@@ -148,8 +158,23 @@ size_t elementBytes(ncclDataType_t type) {
 const Reduction* findReduction(ncclDataType_t type, ncclRedOp_t op) {
   const auto row = static_cast<size_t>(type);
   const auto column = static_cast<size_t>(op);
-  if (row >= kReductions.size() || column >= ncclNumOps) return nullptr;
+  if (row >= kReductions.size() || column > kPreMulSum) return nullptr;
   return &kReductions[row][column];
+}
+
+uint64_t averageScalar(ncclDataType_t type, int nRanks) {
+  switch (type) {
+    case ncclFloat16:
+      return Float16Element::narrow(1.0f / static_cast<float>(nRanks));
+    case ncclBfloat16:
+      return Bfloat16Element::narrow(1.0f / static_cast<float>(nRanks));
+    case ncclFloat32:
+      return std::bit_cast<uint32_t>(1.0f / static_cast<float>(nRanks));
+    case ncclFloat64:
+      return std::bit_cast<uint64_t>(1.0 / nRanks);
+    default:
+      return 0;
+  }
 }
 
 }  // namespace cinch::emulator

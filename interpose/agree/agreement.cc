@@ -27,13 +27,23 @@ Error serverError(const Endpoint& server, const std::string& cause) {
                 cause.c_str());
 }
 
+Initialised localReport() {
+  std::vector<IpAddress> own;
+  for (const Interface& interface : listInterfaces()) own.push_back(interface.address);
+  return {own, connectedPeers(kMaxAddresses)};
+}
+
 }  // namespace
 
 // Of all threads that wait, one reads from the connection and hands what it finds to the others.
 struct Agreement::State {
   using Ready = std::function<bool()>;
 
-  State(Socket connected, const Endpoint& where) : socket(std::move(connected)), server(where) {
+  State(Socket connected, const Endpoint& where, const HelloMessage& hello)
+      : socket(std::move(connected)),
+        server(where),
+        nonce(hello.nonce),
+        isChild(hello.parent != kNoParent) {
     input.setLimit(kMaxServerBytes);
   }
 
@@ -50,6 +60,8 @@ struct Agreement::State {
 
   const Socket socket;
   const Endpoint server;
+  const uint64_t nonce;
+  const bool isChild;
   const pid_t owner = getpid();
   std::mutex sendMutex;
 
@@ -161,13 +173,28 @@ Agreement::~Agreement() {
 
 Result<std::unique_ptr<Agreement>> Agreement::greet(const uint8_t* id, const Hello& hello,
                                                     int timeoutSeconds) {
-  Deadline deadline = deadlineIn(std::chrono::seconds(timeoutSeconds));
   std::optional<UniqueIdStamp> stamp = readStamp(id);
   if (!stamp) return errorf(Status::invalidUsage, "the unique id was made without Cinch");
+  return meet(stamp->server, {stamp->nonce, hello, kNoParent}, timeoutSeconds);
+}
+
+Result<std::unique_ptr<Agreement>> Agreement::greetChild(const Agreement& parent, uint64_t ordinal,
+                                                         int64_t part, const Hello& hello,
+                                                         int timeoutSeconds) {
+  const State& from = *parent.state_;
+  const uint64_t nonce = childNonce(from.nonce, ordinal, part);
+  return meet(from.server, {nonce, hello, from.nonce}, timeoutSeconds);
+}
+
+Result<std::unique_ptr<Agreement>> Agreement::meet(const Endpoint& server,
+                                                   const HelloMessage& message,
+                                                   int timeoutSeconds) {
+  Deadline deadline = deadlineIn(std::chrono::seconds(timeoutSeconds));
+  const Hello& hello = message.hello;
   if (hello.nRanks > kMaxRanks || hello.rank < 0 || hello.rank >= hello.nRanks) {
     return errorf(Status::invalidArgument, "there is no rank %d of %d", hello.rank, hello.nRanks);
   }
-  auto connected = connectTo(stamp->server, std::min(deadline, deadlineIn(kConnectTime)));
+  auto connected = connectTo(server, std::min(deadline, deadlineIn(kConnectTime)));
   if (!connected.ok()) {
     return errorf(
         Status::systemError,
@@ -176,18 +203,17 @@ Result<std::unique_ptr<Agreement>> Agreement::greet(const uint8_t* id, const Hel
         connected.error().message.c_str());
   }
   std::unique_ptr<Agreement> agreement(
-      new Agreement(std::make_unique<State>(std::move(connected.value()), stamp->server)));
+      new Agreement(std::make_unique<State>(std::move(connected.value()), server, message)));
   State& state = *agreement->state_;
-  CINCH_TRY(state.send(HelloMessage{stamp->nonce, hello}));
+  CINCH_TRY(state.send(message));
   CINCH_TRY(state.waitFor("answer", deadline, [&] { return state.acknowledged; }));
   return agreement;
 }
 
 Result<Verdict> Agreement::awaitVerdict(int timeoutSeconds) {
   Deadline deadline = deadlineIn(std::chrono::seconds(timeoutSeconds));
-  std::vector<IpAddress> own;
-  for (const Interface& interface : listInterfaces()) own.push_back(interface.address);
-  Result<void> done = state_->send(Initialised{own, connectedPeers(kMaxAddresses)});
+  // What a child's server waits for is the other members' hellos, not reports.
+  Result<void> done = state_->isChild ? Result<void>() : state_->send(localReport());
   if (done.ok()) {
     done = state_->waitFor("verdict", deadline, [&] { return state_->verdict.has_value(); });
   }

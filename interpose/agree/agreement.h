@@ -21,8 +21,12 @@
 
 namespace cinch {
 
+struct Endpoint;
+struct HelloMessage;
+
 inline constexpr size_t kUniqueIdBytes = 128;
-inline constexpr uint32_t kAgreementVersion = 1;
+// 2: a hello names the communicator that its own was made from.
+inline constexpr uint32_t kAgreementVersion = 2;
 
 // What a rank says of itself. Texts are cut to a limit on the wire and made printable.
 struct Hello {
@@ -33,7 +37,6 @@ struct Hello {
   uint64_t hostId = 0;        // equal for ranks that share a host (host_identity.h)
   std::string settings;       // readable form of what the hash covers, "NAME=value NAME=value"
   std::string host;           // name, for messages
-  std::string process;        // equal for ranks of one process (host_identity.h); empty: not said
   std::string refusal;  // why it cannot take part ("non-blocking communicator"); empty: it can
 };
 
@@ -56,20 +59,40 @@ Result<void> serveAgreement(uint8_t* id);
 bool hasAgreementStamp(const uint8_t* id);
 
 // One rank's end of the agreement. There is no thread behind it: whoever waits, reads. All members
-// but greet and the destructor may be called from several threads at once.
+// but greet, greetChild and the destructor may be called from several threads at once.
+//
+// One thread may drive several ranks of its process in turn, and never waits for itself: a greeting
+// waits for the server only, awaitVerdict comes after all ranks of the thread have greeted, and
+// votes are cast when a call executes but heard only at a later call of the same communicator.
 class Agreement {
  public:
-  // Connects to the server named in `id`, sends `hello` and waits for the acknowledgement. Call
-  // before the real init. After an error this rank is to the others a rank without Cinch: pass.
+  // Connects to the server named in `id`, sends `hello` and waits for the acknowledgement, which
+  // needs nothing of other ranks: an NCCL group may be open. Call before the real init. After an
+  // error this rank is to the others a rank without Cinch: pass.
   static Result<std::unique_ptr<Agreement>> greet(const uint8_t* id, const Hello& hello,
                                                   int timeoutSeconds);
+  // The same for a communicator that is made from another one (ncclCommSplit, ncclCommShrink), all
+  // of whose members run Cinch: no id is at hand, so its session is named after `parent`'s, which
+  // some rank must still have open. `ordinal` counts the calls before that made something from the
+  // parent, `part` tells apart what one call makes (the colour; negative numbers are free for calls
+  // without one). The pair is equal on the members of the new communicator and never used for
+  // another of this parent: a call that not all ranks of the parent make, like ncclCommShrink,
+  // therefore needs a part that tells who makes it, and a count of its own. Call once, when the
+  // real call has returned. The verdict comes when all members have said hello, or one has left: an
+  // awaitVerdict() that times out means no for all, also for those who come later. After an error:
+  // pass, as all others will; a member that cannot take part says so in its hello, so that they
+  // need not wait.
+  static Result<std::unique_ptr<Agreement>> greetChild(const Agreement& parent, uint64_t ordinal,
+                                                       int64_t part, const Hello& hello,
+                                                       int timeoutSeconds);
   // Leaves, which counts as a no on every open topic. No other thread may still be in a member.
   ~Agreement();
   Agreement(const Agreement&) = delete;
   Agreement& operator=(const Agreement&) = delete;
 
-  // Reports that the real init has returned, and waits for the verdict. Call once, after it. An
-  // error also leaves: this rank will never vote yes, so that it is safe to pass.
+  // Waits for the verdict; after greet(), call it when the real init has returned, which it
+  // reports. Call once. An error also leaves: this rank will never vote yes, so that it is safe to
+  // pass.
   Result<Verdict> awaitVerdict(int timeoutSeconds);
 
   // Says yes or no on `topic`, without waiting. Every rank votes at most once on a topic, in any
@@ -88,6 +111,8 @@ class Agreement {
 
  private:
   struct State;
+  static Result<std::unique_ptr<Agreement>> meet(const Endpoint& server, const HelloMessage& hello,
+                                                 int timeoutSeconds);
   explicit Agreement(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

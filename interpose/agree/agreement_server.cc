@@ -90,10 +90,11 @@ Result<void> AgreementServer::serve(uint8_t* id) {
   std::lock_guard lock(mutex_);
   if (!makeRoom()) {
     return errorf(Status::systemError,
-                  "agreement server: %zu unique ids of this process are in use", sessions_.size());
+                  "agreement server: %zu communicators of this process are in use",
+                  sessions_.size());
   }
   AgreementSession state(where_.address, limits_.reportTime);
-  sessions_.insert_or_assign(stamp.nonce, Session{std::move(state), {}, served_++});
+  sessions_.insert_or_assign(stamp.nonce, Session{std::move(state), {}, served_++, kNoParent, {}});
   writeStamp(stamp, id);
   return {};
 }
@@ -201,16 +202,12 @@ Result<void> AgreementServer::dispatch(ConnectionId id, Client& client, const Me
 }
 
 Result<void> AgreementServer::greet(ConnectionId id, Client& client, const HelloMessage& message) {
-  auto found = sessions_.find(message.nonce);
-  Result<size_t> joined =
-      found == sessions_.end()
-          ? errorf(Status::remoteError, "this unique id is not, or no longer, in use here")
-          : found->second.state.join(message.hello, client.connection.from());
+  Result<size_t> joined = join(message, client.connection.from());
   if (!joined.ok()) {
     CINCH_TRY(send(id, client, Rejected{joined.error().message}));
     return joined.error();
   }
-  Session& session = found->second;
+  Session& session = sessions_.at(message.nonce);
   strangers_.erase(id);
   client.isMember = true;
   client.nonce = message.nonce;
@@ -220,6 +217,36 @@ Result<void> AgreementServer::greet(ConnectionId id, Client& client, const Hello
   CINCH_TRY(send(id, client, Acknowledged{}));
   broadcast(session);
   return {};
+}
+
+Result<size_t> AgreementServer::join(const HelloMessage& message, const IpAddress& from) {
+  auto found = sessions_.find(message.nonce);
+  if (found != sessions_.end() && found->second.parent == message.parent) {
+    return found->second.state.join(message.hello, from);
+  }
+  if (found == sessions_.end() && message.parent != kNoParent) return beginChild(message, from);
+  return errorf(Status::remoteError, "this unique id is not, or no longer, in use here");
+}
+
+Result<size_t> AgreementServer::beginChild(const HelloMessage& message, const IpAddress& from) {
+  auto parent = sessions_.find(message.parent);
+  if (parent == sessions_.end() || !parent->second.state.inUse()) {
+    return errorf(Status::remoteError,
+                  "the communicator that this one was made from is not, or no longer, in use here");
+  }
+  if (parent->second.failed.count(message.nonce) != 0) {
+    return errorf(Status::remoteError, "the other ranks have stopped waiting for this one");
+  }
+  if (!makeRoom()) {
+    rememberFailed(message.parent, message.nonce);
+    return errorf(Status::systemError,
+                  "agreement server: %zu communicators of this process are in use",
+                  sessions_.size());
+  }
+  Session child{AgreementSession::ofChild(), {}, served_++, message.parent, {}};
+  auto joined = child.state.join(message.hello, from);
+  if (joined.ok()) sessions_.emplace(message.nonce, std::move(child));
+  return joined;
 }
 
 Result<void> AgreementServer::send(ConnectionId id, Client& client, const Message& message) {
@@ -288,9 +315,22 @@ void AgreementServer::drop(ConnectionId id) {
   Session& session = sessions_.at(gone.nonce);
   session.state.leave(gone.member);
   broadcast(session);
-  if (!session.state.over()) return;
-  awaitingReports_.erase(gone.nonce);
-  sessions_.erase(gone.nonce);
+  if (session.state.over()) end(gone.nonce);
+}
+
+void AgreementServer::end(Nonce nonce) {
+  const Session& session = sessions_.at(nonce);
+  if (!session.state.complete()) rememberFailed(session.parent, nonce);
+  awaitingReports_.erase(nonce);
+  sessions_.erase(nonce);
+}
+
+// A child's late ranks are turned away at once, not left to wait for the others in vain. It is only
+// kindness: each rank greets a child once, so that what is begun anew is never complete.
+void AgreementServer::rememberFailed(Nonce parent, Nonce child) {
+  auto found = sessions_.find(parent);
+  if (found == sessions_.end() || found->second.failed.size() == limits_.maxFailed) return;
+  found->second.failed.insert(child);
 }
 
 Result<void> serveAgreement(uint8_t* id) {

@@ -1,4 +1,5 @@
-// Serves all unique ids that one process makes: one listening socket, one thread, bounded memory.
+// Serves all unique ids that one process makes, and the communicators made from theirs: one
+// listening socket, one thread, bounded memory.
 //
 // A connection has `helloTime` to say a valid hello with the nonce of an id; until then it may hold
 // little and the oldest gives way when too many wait, so that port scanners and slow or silent
@@ -26,7 +27,8 @@ struct ServerLimits {
   std::chrono::milliseconds helloTime{10000};
   std::chrono::milliseconds reportTime{2000};
   size_t maxStrangers = 1024;  // connections that have not said hello
-  size_t maxIds = 16384;       // ids; beyond, the oldest that nobody has used is forgotten
+  size_t maxIds = 16384;       // sessions; beyond, the oldest id that nobody has used is forgotten
+  size_t maxFailed = 4096;     // remembered children of one parent
 };
 
 class AgreementServer {
@@ -54,7 +56,9 @@ class AgreementServer {
   struct Session {
     AgreementSession state;
     std::vector<ConnectionId> clients;  // by member
-    uint64_t serial = 0;                // counts the ids of this server
+    uint64_t serial = 0;                // counts the sessions of this server
+    Nonce parent = kNoParent;
+    std::set<Nonce> failed;  // children that ended while ranks were still to come
   };
 
   AgreementServer(Socket listener, Socket poller, Socket stopper, const ServerLimits& limits);
@@ -69,6 +73,8 @@ class AgreementServer {
   Result<void> receive(ConnectionId id, Client& client);
   Result<void> dispatch(ConnectionId id, Client& client, const Message& message);
   Result<void> greet(ConnectionId id, Client& client, const HelloMessage& message);
+  Result<size_t> join(const HelloMessage& message, const IpAddress& from);
+  Result<size_t> beginChild(const HelloMessage& message, const IpAddress& from);
   Result<void> send(ConnectionId id, Client& client, const Message& message);
   Result<void> watchOutput(ConnectionId id, const Client& client);
   void broadcast(Session& session);
@@ -77,6 +83,8 @@ class AgreementServer {
   void expireReports();
   void reap();
   void drop(ConnectionId id);
+  void end(Nonce nonce);
+  void rememberFailed(Nonce parent, Nonce child);
 
   Socket listener_;
   Socket poller_;

@@ -5,6 +5,12 @@
 
 namespace cinch {
 
+AgreementSession AgreementSession::ofChild() {
+  AgreementSession session({}, {});
+  session.isChild_ = true;
+  return session;
+}
+
 Result<size_t> AgreementSession::join(const Hello& hello, const IpAddress& from) {
   CINCH_TRY(admit(hello));
   Member member;
@@ -12,7 +18,7 @@ Result<size_t> AgreementSession::join(const Hello& hello, const IpAddress& from)
   member.from = from;
   members_.push_back(member);
   present_++;
-  if (allSaidHello()) decide();
+  if (complete()) decide(judged());
   return members_.size() - 1;
 }
 
@@ -31,10 +37,6 @@ Result<void> AgreementSession::admit(const Hello& hello) {
   return {};
 }
 
-bool AgreementSession::allSaidHello() const {
-  return members_.size() >= static_cast<size_t>(members_[0].hello.nRanks);
-}
-
 bool AgreementSession::allReported() const {
   auto done = [](const Member& member) { return member.reported || member.left; };
   return std::all_of(members_.begin(), members_.end(), done);
@@ -42,19 +44,19 @@ bool AgreementSession::allReported() const {
 
 Result<void> AgreementSession::report(size_t who, const Initialised& report) {
   Member& member = members_[who];
-  if (member.reported) return errorf(Status::remoteError, "a second report");
+  if (member.reported || isChild_) return errorf(Status::remoteError, "a report out of turn");
   member.reported = true;
   if (decided_) return {};
   member.own = report.own;
   member.peers = report.peers;
   reportsDue_ = std::min(reportsDue_, deadlineIn(reportTime_));
-  if (allReported()) decide();
+  if (allReported()) decide(judged());
   return {};
 }
 
-void AgreementSession::decide() {
+void AgreementSession::decide(const Verdict& verdict) {
   decided_ = true;
-  broadcasts_.push_back(judge(members_, server_, conflict_));
+  broadcasts_.push_back(verdict);
   for (Member& member : members_) {
     member.own = {};
     member.peers = {};
@@ -87,8 +89,12 @@ void AgreementSession::settle(uint64_t number) {
 void AgreementSession::leave(size_t who) {
   members_[who].left = true;
   present_--;
-  // What the others still had to wait for may have been this member only.
-  if (!decided_ && reportsDue_ != kNoDeadline && allReported()) decide();
+  if (!decided_ && isChild_) {
+    // It may have stopped waiting and gone on without compression: so must all, those to come too.
+    decide({false, leftTooEarly(members_[who].hello), {}});
+  } else if (!decided_ && reportsDue_ != kNoDeadline && allReported()) {
+    decide(judged());  // this member's report was all that was waited for
+  }
   std::vector<uint64_t> open;
   for (auto& [number, topic] : topics_) {
     if (topic.voted[who]) topic.votes--;

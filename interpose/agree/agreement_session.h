@@ -1,8 +1,9 @@
-// The server's side of one unique id, as a state machine without sockets, clocks or threads: what
-// ranks say goes in, what all of them are told comes out.
+// The server's side of one communicator, as a state machine without sockets, clocks or threads:
+// what ranks say goes in, what all of them are told comes out.
 //
 //   gathering   until all ranks have said hello, or the first has reported that its real init
-//               returned and the others had a moment to report what they know of the missing
+//               returned and the others had a moment to report what they know of the missing; a
+//               child's, until all have said hello or one has left
 //   decided     the verdict has gone out; votes are counted
 //   over        all who came have left
 #pragma once
@@ -29,6 +30,10 @@ class AgreementSession {
   AgreementSession(const IpAddress& server, std::chrono::milliseconds reportTime)
       : server_(server), reportTime_(reportTime) {}
 
+  // For a communicator made from another one. All of its ranks run Cinch and come when they like,
+  // so that a missing one proves nothing and no reports are made.
+  static AgreementSession ofChild();
+
   // A rank says hello from `from`: the member's number, or why it is turned away.
   Result<size_t> join(const Hello& hello, const IpAddress& from);
 
@@ -42,9 +47,12 @@ class AgreementSession {
   // When expire() has something to do, kNoDeadline for never.
   Deadline deadline() const { return decided_ ? kNoDeadline : reportsDue_; }
   // The deadline has passed: decides with the reports that are there.
-  void expire() { decide(); }
+  void expire() { decide(judged()); }
 
+  bool inUse() const { return present_ > 0; }
   bool over() const { return !members_.empty() && present_ == 0; }
+  // All ranks have said hello, so that none is still to come. Not before the first.
+  bool complete() const { return members_.size() >= static_cast<size_t>(members_[0].hello.nRanks); }
 
   // What all members that have not left are to be sent now, in order.
   std::vector<Message> takeBroadcasts();
@@ -57,13 +65,14 @@ class AgreementSession {
   };
 
   Result<void> admit(const Hello& hello);
-  bool allSaidHello() const;
   bool allReported() const;
-  void decide();
+  Verdict judged() const { return judge(members_, server_, conflict_); }
+  void decide(const Verdict& verdict);
   void settle(uint64_t topic);
 
   IpAddress server_;
   std::chrono::milliseconds reportTime_;
+  bool isChild_ = false;
   std::vector<Member> members_;
   size_t present_ = 0;
   std::string conflict_;

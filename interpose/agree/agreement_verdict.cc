@@ -98,20 +98,8 @@ void findUnable(const Members& members, Complaints& complaints) {
     if (!member.hello.refusal.empty()) {
       complaints.add(rankOnHost(member.hello) + " cannot take part: " + member.hello.refusal);
     } else if (member.left) {
-      complaints.add(rankOnHost(member.hello) + " has left before the ranks had agreed");
+      complaints.add(leftTooEarly(member.hello));
     }
-  }
-}
-
-// One thread may drive several ranks of its process, and would wait for itself.
-void findShared(const Members& members, Complaints& complaints) {
-  std::map<std::string, int> firstRank;
-  for (const Member& member : members) {
-    if (member.hello.process.empty()) continue;
-    const auto [first, isNew] = firstRank.emplace(member.hello.process, member.hello.rank);
-    if (isNew) continue;
-    complaints.add(rankOnHost(member.hello) + " shares its process with rank " +
-                   std::to_string(first->second) + ", which this version does not follow");
   }
 }
 
@@ -196,6 +184,10 @@ std::string rankOnHost(const Hello& hello) {
   return "rank " + std::to_string(hello.rank) + " on host " + hello.host;
 }
 
+std::string leftTooEarly(const Hello& hello) {
+  return rankOnHost(hello) + " has left before the ranks had agreed";
+}
+
 std::string settingsDifference(const std::string& theirs, const std::string& ours, int ourRank) {
   std::map<std::string, std::string> values;
   auto split = [](const std::string& word) { return std::min(word.find('='), word.size()); };
@@ -235,7 +227,6 @@ Verdict judge(const Members& unordered, const IpAddress& server, const std::stri
   compareSizes(members, complaints);
   if (complaints.none()) findMissing(members, server, complaints);  // needs one common size
   findUnable(members, complaints);
-  findShared(members, complaints);
   compareVersions(members, complaints);
   compareSettings(members, complaints);
   Verdict verdict;

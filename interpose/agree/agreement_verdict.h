@@ -28,6 +28,9 @@ Verdict judge(const std::vector<Member>& members, const IpAddress& server,
 // "rank 3 on host gpu-17"
 std::string rankOnHost(const Hello& hello);
 
+// Why not, where a rank has left before the verdict.
+std::string leftTooEarly(const Hello& hello);
+
 // The words of `theirs` whose like `ours` lacks, beside ours: "CINCH_CODEC=q4 there, q8 on rank 0".
 // Both are "NAME=value NAME=value"; empty where no word differs.
 std::string settingsDifference(const std::string& theirs, const std::string& ours, int ourRank);

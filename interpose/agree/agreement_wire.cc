@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "common/hash.h"
 #include "interpose/agree/byte_order.h"
 
 namespace cinch {
@@ -15,6 +16,8 @@ constexpr size_t kHeaderBytes = 12;
 constexpr size_t kMaxSettings = 4096;
 constexpr size_t kMaxName = 255;
 constexpr size_t kMaxReason = 2048;
+
+constexpr uint32_t kFirstVersionWithParent = 2;
 
 static_assert(kMaxHelloBytes > kMaxSettings + 2 * kMaxName + kMaxReason + 64);
 static_assert(kMaxRankBytes > 2 * kMaxAddresses * 17 + 16);
@@ -132,9 +135,10 @@ void write(const HelloMessage& message, Writer& out) {
   out.integer(hello.settingsHash);
   out.integer(hello.hostId);
   out.text(hello.host, kMaxName);
-  out.text(hello.process, kMaxName);
+  out.text("", kMaxName);  // the process, in version 1
   out.text(hello.refusal, kMaxReason);
   out.text(hello.settings, kMaxSettings);
+  out.integer(message.parent);
 }
 
 Message readHello(Reader& in) {
@@ -147,10 +151,11 @@ Message readHello(Reader& in) {
   hello.settingsHash = in.integer<uint64_t>();
   hello.hostId = in.integer<uint64_t>();
   hello.host = in.text(kMaxName);
-  hello.process = in.text(kMaxName);
+  in.text(kMaxName);  // the process, in version 1
   hello.refusal = in.text(kMaxReason);
   hello.settings = in.text(kMaxSettings);
-  if (hello.version == kAgreementVersion) in.end();
+  if (hello.version >= kFirstVersionWithParent) message.parent = in.integer<uint64_t>();
+  if (hello.version <= kAgreementVersion) in.end();
   return message;
 }
 
@@ -231,6 +236,14 @@ constexpr ReadFunction kReaders[] = {readHello,         readInitialised, readTop
 static_assert(std::size(kReaders) == std::variant_size_v<Message>);
 
 }  // namespace
+
+uint64_t childNonce(uint64_t parent, uint64_t ordinal, int64_t part) {
+  uint8_t bytes[3 * sizeof(uint64_t)];
+  storeLittle(parent, bytes);
+  storeLittle(ordinal, bytes + sizeof(uint64_t));
+  storeLittle(static_cast<uint64_t>(part), bytes + 2 * sizeof(uint64_t));
+  return hashBytes(bytes, sizeof bytes);
+}
 
 Bytes encodeMessage(const Message& message) {
   Writer payload;

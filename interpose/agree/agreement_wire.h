@@ -8,7 +8,8 @@
 //
 // A payload is its message's fields in order: integers little-endian, a text or a list after its
 // length or count. A hello's fields never change from version to version, so that ranks of
-// different versions can name each other; a later version may only append.
+// different versions can name each other; a later version may only append: version 2 has `parent`,
+// and leaves empty the text after the host's name, in which version 1 named its process.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +27,13 @@ namespace cinch {
 inline constexpr int kMaxRanks = 65536;
 inline constexpr size_t kMaxAddresses = 1024;  // in each list of a report
 
+inline constexpr uint64_t kNoParent = 0;
+
 // Rank to server.
 struct HelloMessage {
-  uint64_t nonce = 0;
+  uint64_t nonce = 0;  // names the session
   Hello hello;
+  uint64_t parent = kNoParent;  // the session of the communicator that this one was made from
 };
 // "My real init has returned", and where this rank's host and the hosts that it talks to are.
 struct Initialised {
@@ -50,6 +54,9 @@ struct Outcome {
   uint64_t topic = 0;
   bool yes = false;
 };
+
+// The nonce of the session of a communicator made from that of `parent` (Agreement::greetChild).
+uint64_t childNonce(uint64_t parent, uint64_t ordinal, int64_t part);
 
 using Bytes = std::vector<uint8_t>;
 using Message =

@@ -1,7 +1,6 @@
 #include "interpose/agree/host_identity.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "common/hash.h"
@@ -27,15 +26,6 @@ uint64_t hostId() {
   const char* chosen = environmentVariable("NCCL_HOSTID");
   if (chosen != nullptr && *chosen != '\0') return hashText(chosen);
   return hashText(fullHostName() + "\n" + bootId());
-}
-
-std::string processId() {
-  // Process numbers repeat in containers; a forked child shares the random part.
-  static const uint64_t nonce = [] {
-    uint64_t random = 0;
-    return getrandom(&random, sizeof random, 0) == sizeof random ? random : hostId();
-  }();
-  return std::to_string(nonce) + "." + std::to_string(getpid());
 }
 
 }  // namespace cinch

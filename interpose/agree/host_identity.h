@@ -1,4 +1,4 @@
-// Who this host and this process are.
+// Who this host is.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,5 @@ namespace cinch {
 // Equal for processes that share a host, as NCCL sees it: from NCCL_HOSTID where that is set, else
 // from the host's full name and the kernel's boot id.
 uint64_t hostId();
-
-// Equal for ranks of one process, and for nothing else.
-std::string processId();
 
 }  // namespace cinch

@@ -46,7 +46,20 @@ Result<void> Event::orderBefore(void* stream) const {
   return {};
 }
 
+Result<void> Event::recordInGraph(void* stream) {
+  CINCH_TRY_DEVICE(*device_, device_->eventRecordInGraph(event_, stream),
+                   "cannot record an event in a graph");
+  return {};
+}
+
+Result<void> Event::orderBeforeInGraph(void* stream) const {
+  CINCH_TRY_DEVICE(*device_, device_->streamWaitEventInGraph(stream, event_),
+                   "cannot wait for an event in a graph");
+  return {};
+}
+
 bool Event::done() const {
+  if (event_ == nullptr) return true;
   const RelaxedCapture relaxed(*device_);
   return device_->eventQuery(event_) == 0;
 }

@@ -70,8 +70,7 @@ class Buffer {
   }
   size_t bytes() const { return nBytes_; }
   explicit operator bool() const { return memory_ != nullptr; }
-  // Gives the memory up without freeing it: for when nothing may wait for the device any more.
-  void leak() { memory_ = nullptr; }
+  Where where() const { return where_; }
 
  private:
   void swap(Buffer& other) {
@@ -102,7 +101,12 @@ class Event {
   Result<void> record(void* stream);
   // Makes `stream` wait for what was recorded last.
   Result<void> orderBefore(void* stream) const;
-  // True once what was recorded last is done; false also for an event that failed.
+  // The same two as nodes of the graph that `stream` is captured into: each of its launches
+  // records, and waits for what was recorded last before it, inside or outside of graphs.
+  Result<void> recordInGraph(void* stream);
+  Result<void> orderBeforeInGraph(void* stream) const;
+  // True once what was recorded last is done, or if there is no event; false also for one that
+  // failed.
   bool done() const;
   explicit operator bool() const { return event_ != nullptr; }
   void* get() const { return event_; }

@@ -1,11 +1,19 @@
 #include "interpose/comm/comm_state.h"
 
+#include <limits>
+#include <set>
+#include <utility>
+
 #include "common/log.h"
+#include "interpose/comm/memory_reserve.h"
+#include "interpose/comm/report_writer.h"
 #include "interpose/comm/residual_dump.h"
-#include "interpose/real/codec_library.h"
 
 namespace cinch {
 namespace {
+
+constexpr uint64_t kOftenSeen = std::numeric_limits<uint32_t>::max();
+constexpr uint64_t kUnknownCapture = std::numeric_limits<uint64_t>::max();
 
 std::string faultText(uint32_t bits) {
   static constexpr const char* kNames[] = {"magic", "version", "codec", "plan", "slot", "ordinal"};
@@ -15,72 +23,141 @@ std::string faultText(uint32_t bits) {
   return text;
 }
 
-}  // namespace
-
-Result<CommResources> CommResources::allocate(bool emulator) {
-  auto library = loadCodecLibrary(emulator);
-  if (!library.ok()) return library.error();
-  CommResources resources;
-  resources.device = library.value();
-  const DeviceTable& device = *resources.device;
-  const RelaxedCapture relaxed(device);
-  CINCH_TRY_DEVICE(device, device.getDevice(&resources.cudaDevice), "no current device");
-  auto fault = Buffer::allocate(device, sizeof(uint32_t), Buffer::Where::host);
-  if (!fault.ok()) return fault.error();
-  resources.fault = std::move(fault.value());
-  *resources.fault.as<uint32_t>() = 0;
-  return resources;
+bool onSeveralHosts(const Verdict& verdict) {
+  return std::set<uint64_t>(verdict.hostIds.begin(), verdict.hostIds.end()).size() > 1;
 }
 
-CommState::CommState(const RealNccl& real, ncclComm_t comm, int rank, int nRanks, CommStats& stats)
+std::string nameOf(int rank, int nRanks) {
+  static std::atomic<int> made{0};
+  return "communicator " + std::to_string(++made) + " rank " + std::to_string(rank) + " of " +
+         std::to_string(nRanks);
+}
+
+}  // namespace
+
+CommState::CommState(const RealNccl& real, ncclComm_t comm, int rank, int nRanks,
+                     std::unique_ptr<Joining> joining)
     : real(real),
       comm(comm),
       rank(rank),
       nRanks(nRanks),
-      stats(stats),
-      params_(processParams().params) {
+      name(nameOf(rank, nRanks)),
+      params_(processParams().params),
+      joining_(std::move(joining)),
+      agreement_(joining_->agreement()) {
   facts_.nRanks = nRanks;
 }
 
-void CommState::enable(CommResources ready, std::unique_ptr<Agreement> agreement,
-                       bool severalHosts) {
-  resources = std::move(ready);
-  agreement_ = std::move(agreement);
-  facts_.agreed = true;
-  facts_.severalHosts = severalHosts;
+Result<void> CommState::settle() {
+  if (settled_) return refused_ ? Result<void>(*refused_) : Result<void>();
+  settled_ = true;
+  const Verdict verdict = joining_->hearVerdict();
+  enrol(verdict);
+  joining_.reset();
+  if (verdict.compress) {
+    CINCH_INFO("AGREE", "%s: %s", name.c_str(), stats_->label.verdict.c_str());
+    return {};
+  }
+  if (nRanks == 1) return {};
+  if (params_.strict) {
+    const Error error =
+        errorf(Status::invalidUsage, "CINCH_STRICT: %s: %s", name.c_str(), verdict.reason.c_str());
+    fail(error);
+    refused_ = error;
+    return error;
+  }
+  CINCH_WARN("AGREE", "%s is not compressed: %s", name.c_str(), verdict.reason.c_str());
+  return {};
 }
 
-CommState::Decision CommState::decide(const Signature& signature) {
-  if (!facts_.agreed) return {cinch::decide(params_, facts_, signature, 0), nullptr};
+void CommState::enrol(const Verdict& verdict) {
+  stats_ = &processReport().addComm({.name = name,
+                                     .rank = rank,
+                                     .nRanks = nRanks,
+                                     .verdict = verdict.compress
+                                                    ? "all ranks run Cinch with the same settings"
+                                                    : "pass: " + verdict.reason,
+                                     .reasons = kReasonNames});
+  if (!verdict.compress) return;
+  resources = std::move(joining_->resources);
+  fault_.store(resources.fault.as<uint32_t>());
+  facts_.agreed = true;
+  facts_.severalHosts = onSeveralHosts(verdict);
+}
+
+OpClass CommState::classOf(ncclRedOp_t op, ncclDataType_t type) const {
+  if (op < ncclNumOps) return opClassOf(op);
+  return ops.find(op, type) ? OpClass::preMulSum : OpClass::other;
+}
+
+InputFactor CommState::factorOf(ncclRedOp_t op, ncclDataType_t type) const {
+  return op < ncclNumOps ? InputFactor() : ops.find(op, type).value_or(InputFactor());
+}
+
+uint64_t CommState::captureIdOf(CUstream_st* stream) const {
+  uint64_t id = 0;
+  const CurrentDevice current(*resources.device, resources.cudaDevice);
+  // What cannot be asked (a null stream while another one captures) cannot be used either.
+  return resources.device->captureId(stream, &id) == 0 ? id : kUnknownCapture;
+}
+
+CommState::Decision CommState::decide(const Signature& signature, CUstream_st* stream) {
+  if (const auto settled = settle(); !settled.ok() || !facts_.agreed)
+    return {cinch::decide(params_, facts_, signature, 0)};
+  if (cinch::decide(params_, facts_, signature, kOftenSeen) == Reason::none)
+    if (const uint64_t captureId = captureIdOf(stream); captureId != 0)
+      return decideCaptured(signature, captureId);
   const auto seen = signatures_.observe(signature);
   const bool isNew = !seen || seen->before == 0;
   if (isNew || marksNewLayout(signature))
     for (const auto& slot : slots_) slot->dropResiduals();
-  if (!seen) return {Reason::manyKinds, nullptr};
+  if (!seen) return {Reason::manyKinds};
   const Reason reason = cinch::decide(params_, facts_, signature, seen->before);
-  return {reason, reason == Reason::none ? &slotOf(seen->index, signature) : nullptr};
+  Slot* slot = reason == Reason::none ? &slotOf(seen->index, signature) : nullptr;
+  return {reason, slot, true};
+}
+
+// A capture is collective, NCCL wants it on all ranks or on none; but never may a host wait in it.
+CommState::Decision CommState::decideCaptured(const Signature& signature, uint64_t captureId) {
+  if (captureId == kUnknownCapture) return {Reason::capturing};
+  auto first = capturedCompressed_.find(signature);
+  Slot* slot = knownSlot(signature);
+  if (first == capturedCompressed_.end() &&
+      capturedCompressed_.size() < SignatureTable::kMaxSignatures) {
+    const bool ready = slot != nullptr && slot->phase == SlotPhase::active;
+    first = capturedCompressed_.emplace(signature, ready).first;
+  }
+  const bool compress = first != capturedCompressed_.end() && first->second;
+  if (!compress) return {Reason::capturing};
+  return {Reason::none, slot, false, captureId};
+}
+
+Slot* CommState::knownSlot(const Signature& signature) const {
+  const auto index = signatures_.find(signature);
+  return index && *index < slotBySignature_.size() ? slotBySignature_[*index] : nullptr;
 }
 
 Slot& CommState::slotOf(uint32_t signatureIndex, const Signature& signature) {
   if (signatureIndex >= slotBySignature_.size()) slotBySignature_.resize(signatureIndex + 1);
   Slot*& slot = slotBySignature_[signatureIndex];
   if (slot != nullptr) return *slot;
-  const wire::Codec codec = codecOf(params_.codec);
-  const AllReducePlan plan = planAllReduce(
-      signature.count, elementTypeOf(signature.dataType), codec, signature.op == OpClass::avg,
-      static_cast<uint32_t>(rank), static_cast<uint32_t>(nRanks));
-  const float gain = errorFeedbackGain(params_, wire::bitsOf(codec));
+  const wire::Codec codec = codecOf(params_, signature.kind);
+  const CollectivePlan plan =
+      planCollective(signature, elementTypeOf(signature.dataType), codec,
+                     static_cast<uint32_t>(rank), static_cast<uint32_t>(nRanks));
+  const float gain = errorFeedbackGainOf(params_, signature.kind);
   slots_.push_back(std::make_unique<Slot>(static_cast<uint32_t>(slots_.size()), describe(signature),
                                           plan, gain));
   slot = slots_.back().get();
-  slot->stats = &stats.addSlot(slot->name, "q" + std::to_string(wire::bitsOf(codec)), gain);
+  slot->stats = &stats_->addSlot(slot->name, "q" + std::to_string(wire::bitsOf(codec)), gain);
   return *slot;
 }
 
 void CommState::countPass(Reason reason, uint64_t nBytes) {
+  if (stats_ == nullptr) return countOther(nBytes);
   const auto index = static_cast<size_t>(reason);
-  stats.passedCalls[index].fetch_add(1, std::memory_order_relaxed);
-  stats.passedBytes[index].fetch_add(nBytes, std::memory_order_relaxed);
+  stats_->passedCalls[index].fetch_add(1, std::memory_order_relaxed);
+  stats_->passedBytes[index].fetch_add(nBytes, std::memory_order_relaxed);
 }
 
 ncclResult_t CommState::fail(const Error& error) {
@@ -88,15 +165,16 @@ ncclResult_t CommState::fail(const Error& error) {
   const int status =
       error.status == Status::ok ? ncclInternalError : static_cast<int>(error.status);
   if (failed_.compare_exchange_strong(expected, status))
-    CINCH_WARN("EXEC", "%s: compression failed and its result cannot be used: %s",
-               stats.label.name.c_str(), error.message.c_str());
+    CINCH_WARN("EXEC", "%s: compression failed and its result cannot be used: %s", name.c_str(),
+               error.message.c_str());
   return static_cast<ncclResult_t>(failed_.load());
 }
 
 ncclResult_t CommState::health() {
   const auto failed = static_cast<ncclResult_t>(failed_.load(std::memory_order_relaxed));
-  if (failed != ncclSuccess || !resources.fault) return failed;
-  const uint32_t bits = __atomic_load_n(resources.fault.as<uint32_t>(), __ATOMIC_RELAXED);
+  const uint32_t* fault = fault_.load();
+  if (failed != ncclSuccess || fault == nullptr) return failed;
+  const uint32_t bits = __atomic_load_n(fault, __ATOMIC_RELAXED);
   if (bits == 0) return ncclSuccess;
   return fail(errorf(Status::remoteError,
                      "a peer's bytes were refused (%s): the ranks no longer make the same calls in "
@@ -104,36 +182,46 @@ ncclResult_t CommState::health() {
                      faultText(bits).c_str()));
 }
 
+void CommState::expect(const Birth& birth) {
+  const std::lock_guard lock(birthsMutex_);
+  births_.push_back(birth);
+}
+
+std::vector<Birth> CommState::takeExpected() {
+  const std::lock_guard lock(birthsMutex_);
+  return std::exchange(births_, {});
+}
+
 void CommState::finish() {
-  if (!facts_.agreed) return;
+  if (agreement_) agreement_->close();
+  if (!facts_.agreed || abandoned_.load()) return;
+  if (params_.residualDump.empty()) return;
   const RelaxedCapture relaxed(*resources.device);
   const CurrentDevice current(*resources.device, resources.cudaDevice);
-  if (workspace.drain(*resources.device).ok()) {
-    for (const auto& slot : slots_) slot->readMirror();
+  if (workspace.drain(*resources.device).ok())
     dumpResiduals(params_.residualDump, *resources.device, slots_);
-  }
-  agreement_->close();
 }
 
 void CommState::abandon() {
   int expected = ncclSuccess;
   failed_.compare_exchange_strong(expected, ncclRemoteError);
   abandoned_.store(true);
-  if (facts_.agreed) agreement_->close();
+  if (agreement_) agreement_->close();
 }
 
 CommState::~CommState() {
   if (!resources.device) return;
-  const CurrentDevice current(*resources.device, resources.cudaDevice);
-  if (abandoned_.load()) {
-    // Freeing device memory waits for all of the device's work, and kernels of an aborted job may
-    // never end: keep the memory instead.
-    for (const auto& slot : slots_) slot->leak();
-    workspace.leak();
-    resources.fault.leak();
-  }
-  slots_.clear();
-  workspace = Workspace();
+  for (const auto& slot : slots_) slot->readMirror();
+  std::vector<Buffer> buffers;
+  for (const auto& slot : slots_) slot->giveUp(buffers);
+  buffers.push_back(std::move(resources.fault));
+  MemoryReserve& reserve = MemoryReserve::instance();
+  const bool isStranded = workspace.isStranded();
+  Event lastUse = workspace.giveUp(buffers);
+  if (isStranded)
+    reserve.strand(std::move(buffers));
+  else
+    reserve.keep(resources.cudaDevice, std::move(buffers), std::move(lastUse));
 }
 
 }  // namespace cinch

@@ -2,52 +2,65 @@
 // figures.
 //
 // NCCL lets one thread at a time use a communicator, so nothing here takes a lock; abandon(),
-// fail() and health() may come from any thread.
+// fail(), health(), isAbandoned() and the births may be used from any thread.
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "common/param.h"
 #include "common/stats.h"
-#include "interpose/agree/agreement.h"
+#include "interpose/comm/join.h"
+#include "interpose/comm/reduction_ops.h"
 #include "interpose/comm/slot.h"
 #include "interpose/comm/workspace.h"
 #include "interpose/policy/policy.h"
-#include "interpose/real/real_nccl.h"
 
 namespace cinch {
 
-// What a rank gets before it says hello, so that a rank which cannot is known to all.
-struct CommResources {
-  const DeviceTable* device = nullptr;
-  int cudaDevice = 0;
-  Buffer fault;  // one word that refused peer bytes set
-
-  static Result<CommResources> allocate(bool emulator);
+// A communicator that a real Split or Shrink is making from another one. NCCL writes its handle to
+// `*handle` when it is done, which may be long after the call.
+struct Birth {
+  ncclComm_t* handle;
+  uint64_t ordinal;  // how many were made from the parent before
+  int64_t part;      // tells apart what one call makes: the colour
 };
 
 class CommState {
  public:
-  CommState(const RealNccl& real, ncclComm_t comm, int rank, int nRanks, CommStats& stats);
+  CommState(const RealNccl& real, ncclComm_t comm, int rank, int nRanks,
+            std::unique_ptr<Joining> joining);
   ~CommState();
 
-  // All ranks agreed: compression is possible from here on.
-  void enable(CommResources resources, std::unique_ptr<Agreement> agreement, bool severalHosts);
+  // Hears the verdict, once; after it the communicator's calls may be compressed, or not. May wait
+  // for other ranks. An error only with CINCH_STRICT, where the ranks do not agree.
+  Result<void> settle();
 
-  // Counts a collective and decides on it. With Reason::none, `slot` is where it belongs.
+  // Decides on a collective, and counts it unless it is captured: graphs are made when a rank
+  // pleases. With Reason::none, `slot` is where it belongs.
   struct Decision {
-    Reason reason;
-    Slot* slot;
+    Reason reason = Reason::none;
+    Slot* slot = nullptr;
+    bool counted = false;
+    uint64_t captureId = 0;  // of the capture that the call is in
   };
-  Decision decide(const Signature& signature);
+  Decision decide(const Signature& signature, CUstream_st* stream);
   // A call that decide() counted did not take place after all.
   void takeBack(const Signature& signature) { signatures_.takeBack(signature); }
 
+  // The class of an operation on this communicator, and what it multiplies the input by.
+  OpClass classOf(ncclRedOp_t op, ncclDataType_t type) const;
+  InputFactor factorOf(ncclRedOp_t op, ncclDataType_t type) const;
+
   // The channel to the other ranks; only where they agreed.
   Agreement& agreement() { return *agreement_; }
+  bool agreed() const { return facts_.agreed; }
 
   // Counts a call that went to NCCL unchanged.
   void countPass(Reason reason, uint64_t nBytes);
@@ -57,28 +70,54 @@ class CommState {
   // ncclSuccess, or what compressed calls and ncclCommGetAsyncError must report.
   ncclResult_t health();
 
-  // Blocks until queued work is done, then takes the last figures and writes the residual dump.
+  // No more calls will come. Waits for nobody, unless a residual dump is wanted, which is written
+  // when queued work is done.
   void finish();
-  // The communicator is aborted: wakes every wait; what the device may still use is never freed.
+  // The communicator is aborted or revoked: wakes every wait, and the real NCCL is not called for
+  // it any more.
   void abandon();
+  bool isAbandoned() const { return abandoned_.load(); }
+
+  // Numbers what calls of one `kind` make from this communicator, alike on all ranks that make
+  // them: every rank calls each Split, but those that a Shrink excludes do not call it.
+  uint64_t nextChild(int64_t kind) { return nChildren_[kind]++; }
+  // Keeps a birth until the real NCCL reports that it is done, and hands all kept ones out.
+  void expect(const Birth& birth);
+  std::vector<Birth> takeExpected();
 
   const RealNccl& real;
   const ncclComm_t comm;
   const int rank;
   const int nRanks;
-  CommStats& stats;
+  const std::string name;  // "communicator 1 rank 0 of 4"
   CommResources resources;
   Workspace workspace;
+  ReductionOps ops;
 
  private:
+  void enrol(const Verdict& verdict);
+  Decision decideCaptured(const Signature& signature, uint64_t captureId);
+  Slot* knownSlot(const Signature& signature) const;
   Slot& slotOf(uint32_t signatureIndex, const Signature& signature);
+  uint64_t captureIdOf(CUstream_st* stream) const;
 
   const Params& params_;
+  std::unique_ptr<Joining> joining_;  // until settled
+  const std::shared_ptr<Agreement> agreement_;
+  bool settled_ = false;
+  std::optional<Error> refused_;  // by CINCH_STRICT
+  CommStats* stats_ = nullptr;    // once settled
   CommFacts facts_;
   SignatureTable signatures_;
-  std::unique_ptr<Agreement> agreement_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<Slot*> slotBySignature_;
+  // What the first capture of a signature found, which all later captures repeat: a rank may make
+  // its graph anew while the others go on with theirs.
+  std::unordered_map<Signature, bool, SignatureHash> capturedCompressed_;
+  std::map<int64_t, uint64_t> nChildren_;
+  std::mutex birthsMutex_;
+  std::vector<Birth> births_;
+  std::atomic<uint32_t*> fault_{nullptr};
   std::atomic<int> failed_{ncclSuccess};
   std::atomic<bool> abandoned_{false};
 };

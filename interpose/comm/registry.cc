@@ -17,8 +17,14 @@ std::shared_ptr<CommState> Registry::find(ncclComm_t comm) {
 }
 
 void Registry::add(std::shared_ptr<CommState> state) {
+  // One that is replaced ends after the lock, as it may wait for its device.
   const std::unique_lock lock(mutex_);
-  states_[state->comm] = std::move(state);
+  states_[state->comm].swap(state);
+}
+
+bool Registry::empty() {
+  const std::shared_lock lock(mutex_);
+  return states_.empty();
 }
 
 std::shared_ptr<CommState> Registry::take(ncclComm_t comm) {

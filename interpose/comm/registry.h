@@ -18,6 +18,7 @@ class Registry {
   void add(std::shared_ptr<CommState> state);
   // Forgets a communicator that is about to end; NCCL may give its address to a new one.
   std::shared_ptr<CommState> take(ncclComm_t comm);
+  bool empty();
 
  private:
   Registry() = default;

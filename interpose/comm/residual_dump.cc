@@ -31,10 +31,10 @@ Result<void> append(FILE* file, const DeviceTable& device, const float* memory_d
 }
 
 Result<nlohmann::json> appendSlot(FILE* file, const DeviceTable& device, const Slot& slot) {
-  const AllReducePlan& plan = slot.plan;
+  const CollectivePlan& plan = slot.plan;
   const long offset = ftell(file);
-  CINCH_TRY(append(file, device, slot.encodeResidual(), plan.encodeResidualBytes()));
-  CINCH_TRY(append(file, device, slot.reduceResidual(), plan.reduceResidualBytes()));
+  CINCH_TRY(append(file, device, slot.residuals().encode, plan.encodeResidualBytes()));
+  CINCH_TRY(append(file, device, slot.residuals().reduce, plan.reduceResidualBytes()));
   return nlohmann::json{{"name", slot.name},
                         {"rank", plan.rank},
                         {"ranks", plan.nRanks()},
@@ -53,7 +53,7 @@ Result<void> dump(const std::string& path, const DeviceTable& device,
   if (!data.ok()) return data.error();
   nlohmann::json list = nlohmann::json::array();
   for (const auto& slot : slots) {
-    if (slot->calls == 0) continue;
+    if (slot->calls == 0 || !slot->plan.hasResiduals()) continue;
     auto entry = appendSlot(data.value().get(), device, *slot);
     if (!entry.ok()) return entry.error();
     list.push_back(std::move(entry.value()));

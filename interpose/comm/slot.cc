@@ -1,34 +1,41 @@
 #include "interpose/comm/slot.h"
 
+#include "common/log.h"
+#include "interpose/comm/memory_reserve.h"
+
 namespace cinch {
 
 Result<void> Slot::allocate(const DeviceTable& device, void* stream) {
   Result<void> done = allocateBuffers(device);
   if (done.ok()) done = initialiseState(device, stream);
   if (!done.ok())
-    for (Buffer* buffer : {&encodeResidual_, &reduceResidual_, &state_, &mirror_})
-      *buffer = Buffer();
+    for (Buffer* buffer : allBuffers()) *buffer = Buffer();
   return done;
 }
 
+Result<Slot::ResidualBuffers> Slot::allocateResiduals(const DeviceTable& device) const {
+  if (gain <= 0) return ResidualBuffers();
+  auto encode =
+      MemoryReserve::instance().allocate(device, plan.encodeResidualBytes(), Buffer::Where::device);
+  if (!encode.ok()) return encode.error();
+  auto reduce =
+      MemoryReserve::instance().allocate(device, plan.reduceResidualBytes(), Buffer::Where::device);
+  if (!reduce.ok()) return reduce.error();
+  return ResidualBuffers{std::move(encode.value()), std::move(reduce.value())};
+}
+
 Result<void> Slot::allocateBuffers(const DeviceTable& device) {
-  const struct {
-    Buffer* buffer;
-    size_t nBytes;
-    Buffer::Where where;
-  } wanted[] = {
-      {&encodeResidual_, gain > 0 ? plan.encodeResidualBytes() : 0, Buffer::Where::device},
-      {&reduceResidual_, gain > 0 ? plan.reduceResidualBytes() : 0, Buffer::Where::device},
-      {&state_, sizeof(SlotState), Buffer::Where::device},
-      {&mirror_, sizeof(SlotState), Buffer::Where::host},
-  };
-  for (const auto& want : wanted) {
-    auto buffer = Buffer::allocate(device, want.nBytes, want.where);
-    if (!buffer.ok()) return buffer.error();
-    *want.buffer = std::move(buffer.value());
-  }
+  auto residuals = allocateResiduals(device);
+  if (!residuals.ok()) return residuals.error();
+  auto state = MemoryReserve::instance().allocate(device, sizeof(SlotState), Buffer::Where::device);
+  if (!state.ok()) return state.error();
+  auto mirror = MemoryReserve::instance().allocate(device, sizeof(SlotState), Buffer::Where::host);
+  if (!mirror.ok()) return mirror.error();
   auto event = Event::create(device);
   if (!event.ok()) return event.error();
+  residuals_ = std::move(residuals.value());
+  state_ = std::move(state.value());
+  mirror_ = std::move(mirror.value());
   mirrored_ = std::move(event.value());
   return {};
 }
@@ -50,11 +57,41 @@ Result<void> Slot::refreshResiduals(const DeviceTable& device, const void* send,
   if (!moved && !residualsStale_) return {};
   residualsStale_ = false;
   if (calls > 0) stats->residualResets.fetch_add(1, std::memory_order_relaxed);
-  for (const Buffer* residual : {&encodeResidual_, &reduceResidual_})
+  for (const Buffer* residual : {&residuals_.encode, &residuals_.reduce})
     if (*residual)
       CINCH_TRY_DEVICE(device, device.clearAsync(residual->as<void>(), residual->bytes(), stream),
                        "cannot clear a residual");
   return {};
+}
+
+Residuals Slot::residuals() const {
+  return residuals_.pointers();
+}
+
+Result<Slot::ResidualBuffers> Slot::allocateClearResiduals(const DeviceTable& device) const {
+  const RelaxedCapture relaxed(device);
+  auto fresh = allocateResiduals(device);
+  if (!fresh.ok()) return fresh;
+  for (const Buffer* buffer : {&fresh.value().encode, &fresh.value().reduce})
+    if (*buffer)
+      CINCH_TRY_DEVICE(device, device.clearNow(buffer->as<void>(), buffer->bytes()),
+                       "cannot clear a residual");
+  return fresh;
+}
+
+Residuals Slot::capturedResiduals(const DeviceTable& device, uint64_t id) {
+  if (gain <= 0) return {};
+  if (id != lastCapture_) nInCapture_ = 0;
+  lastCapture_ = id;
+  const size_t occurrence = nInCapture_++;
+  if (occurrence == captured_.size()) {
+    auto fresh = allocateClearResiduals(device);
+    if (!fresh.ok())
+      CINCH_WARN("EXEC", "%s: no error feedback in a captured call: %s", name.c_str(),
+                 fresh.error().message.c_str());
+    captured_.push_back(fresh.ok() ? std::move(fresh.value()) : ResidualBuffers());
+  }
+  return captured_[occurrence].pointers();
 }
 
 Result<void> Slot::mirrorState(const DeviceTable& device, void* stream) {
@@ -72,8 +109,24 @@ void Slot::readMirror() {
   }
 }
 
-void Slot::leak() {
-  for (Buffer* buffer : {&encodeResidual_, &reduceResidual_, &state_, &mirror_}) buffer->leak();
+void Slot::countCall() {
+  ++calls;
+  stats->compressed.fetch_add(1, std::memory_order_relaxed);
+  stats->bytesIn.fetch_add(plan.inputBytes(), std::memory_order_relaxed);
+  stats->wireBytes.fetch_add(plan.wireBytes(), std::memory_order_relaxed);
+}
+
+std::vector<Buffer*> Slot::allBuffers() {
+  std::vector<Buffer*> all = {&residuals_.encode, &residuals_.reduce, &state_, &mirror_};
+  for (ResidualBuffers& captured : captured_) {
+    all.push_back(&captured.encode);
+    all.push_back(&captured.reduce);
+  }
+  return all;
+}
+
+void Slot::giveUp(std::vector<Buffer>& buffers) {
+  for (Buffer* buffer : allBuffers()) buffers.push_back(std::move(*buffer));
 }
 
 }  // namespace cinch

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/stats.h"
 #include "interpose/comm/buffer.h"
-#include "interpose/plan/all_reduce_plan.h"
+#include "interpose/plan/collective_plan.h"
 
 namespace cinch {
 
@@ -15,14 +16,20 @@ namespace cinch {
 enum class SlotPhase {
   idle,
   allocated,  // this rank has its memory and has voted; the others may not yet
-  warmed,     // all have their memory; this rank's connections are made and it has voted again
+  connected,  // all have their memory; this rank's connections are made and it has voted again
   active,     // all are ready
   refused,    // some rank could not get ready
 };
 
+// What error feedback keeps between the calls of a slot; null where there is none.
+struct Residuals {
+  float* encode = nullptr;
+  float* reduce = nullptr;
+};
+
 class Slot {
  public:
-  Slot(uint32_t index, std::string name, const AllReducePlan& plan, float gain)
+  Slot(uint32_t index, std::string name, const CollectivePlan& plan, float gain)
       : index(index), name(std::move(name)), plan(plan), gain(gain) {}
 
   // Allocates residuals, counters and mirror, and initialises the counters on `stream`. Holds no
@@ -36,20 +43,29 @@ class Slot {
   // The next call starts from zero residuals.
   void dropResiduals() { residualsStale_ = true; }
 
+  // The residuals of calls on streams.
+  Residuals residuals() const;
+  // The residuals of the next call in the capture `id`, zero when its graph first runs. Graphs keep
+  // their own, one pair for each call of this slot in a capture, since several buckets may share
+  // the slot and a graph cannot see whether its buffers are those of the last call. Whether a rank
+  // has memory for them is its own affair: without, its calls go without feedback.
+  Residuals capturedResiduals(const DeviceTable& device, uint64_t id);
+
   // Enqueues a copy of the device's error sums to the mirror.
   Result<void> mirrorState(const DeviceTable& device, void* stream);
   // Moves what the mirror holds into the figures of the report, if its last copy is done.
   void readMirror();
 
+  // Adds one compressed call to the figures.
+  void countCall();
+
   SlotState* state() const { return state_.as<SlotState>(); }
-  float* encodeResidual() const { return encodeResidual_.as<float>(); }
-  float* reduceResidual() const { return reduceResidual_.as<float>(); }
-  // Gives up all memory without freeing it.
-  void leak();
+  // Adds all memory to `buffers`; the slot is of no more use.
+  void giveUp(std::vector<Buffer>& buffers);
 
   const uint32_t index;
   const std::string name;
-  const AllReducePlan plan;
+  const CollectivePlan plan;
   const float gain;
   SlotPhase phase = SlotPhase::idle;
   uint64_t calls = 0;  // compressed ones
@@ -59,11 +75,24 @@ class Slot {
   Result<void> allocateBuffers(const DeviceTable& device);
   Result<void> initialiseState(const DeviceTable& device, void* stream);
 
-  Buffer encodeResidual_, reduceResidual_, state_, mirror_;
+  struct ResidualBuffers {
+    Buffer encode, reduce;
+    Residuals pointers() const { return {encode.as<float>(), reduce.as<float>()}; }
+  };
+  Result<ResidualBuffers> allocateResiduals(const DeviceTable& device) const;
+  Result<ResidualBuffers> allocateClearResiduals(const DeviceTable& device) const;
+  std::vector<Buffer*> allBuffers();
+
+  ResidualBuffers residuals_;
+  Buffer state_, mirror_;
   Event mirrored_;
   const void* lastSend_ = nullptr;
   const void* lastRecv_ = nullptr;
   bool residualsStale_ = true;  // not cleared yet
+
+  std::vector<ResidualBuffers> captured_;  // by occurrence in a capture; live as long as the slot
+  uint64_t lastCapture_ = 0;
+  size_t nInCapture_ = 0;
 };
 
 }  // namespace cinch

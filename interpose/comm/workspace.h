@@ -1,6 +1,8 @@
-// The scratch memory that all compressed calls of a communicator share, one call after the other.
+// The scratch memory that all compressed calls of a communicator share, one wave of them after the
+// other, on streams and in graphs.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "interpose/comm/buffer.h"
@@ -11,27 +13,44 @@ class Workspace {
  public:
   // Makes both buffers at least `nBytes` large. Not on the call path, never in a capture.
   Result<void> reserve(const DeviceTable& device, size_t nBytes);
+  // All ranks have reserved `nBytes`.
+  void agree(size_t nBytes) { capacity_ = std::max(capacity_, nBytes); }
+  // What all ranks have.
+  size_t capacity() const { return capacity_; }
 
   // Encoded shards to send, later the gathered ones; and those received from the peers.
   uint8_t* outgoing() const { return outgoing_.as<uint8_t>(); }
   uint8_t* incoming() const { return incoming_.as<uint8_t>(); }
 
-  // A call on `stream` begins: waits, on the stream, for the last call. Also where the stream's
+  // A call on `stream` begins: waits, on the stream, for the last wave. Also where the stream's
   // handle is that of the last call: CUDA reuses handles, and cudaStreamPerThread is many streams.
-  Result<void> begin(void* stream);
-  // All work of the call has been enqueued on `stream`.
-  Result<void> end(void* stream);
+  // `captureId` is that of the capture the stream is in, 0 for none.
+  Result<void> begin(void* stream, uint64_t captureId);
+  // All work of the call has been enqueued on `stream`. All calls of a wave begin before one ends;
+  // what follows the last one to end follows them all.
+  Result<void> end(void* stream, uint64_t captureId);
 
-  // Blocks until the last call's work is done.
+  // Blocks until the last eager call's work is done.
   Result<void> drain(const DeviceTable& device);
-  // Gives up all memory without freeing it.
-  void leak();
+  // A call has begun and will never end: something that was enqueued may still write here.
+  bool isStranded() const { return nRunning_ > 0; }
+  // Adds all memory to `buffers`; the workspace is of no more use. The event is done when the last
+  // call is.
+  Event giveUp(std::vector<Buffer>& buffers);
 
  private:
+  Result<void> joinStream(void* stream);
+
   Buffer outgoing_, incoming_;
-  std::vector<Buffer> retired_;  // outgrown, but work that uses them may still be queued
-  Event lastDone_;
+  std::vector<Buffer> retired_;  // outgrown, but queued work and graphs may still use them
+  size_t capacity_ = 0;
+  Event lastDone_;  // after the last wave
+  Event joined_;    // after the last call to end, for other streams of its wave or capture
+  void* endedOn_ = nullptr;
+  bool anyEnded_ = false;     // of the running wave
+  uint64_t lastCapture_ = 0;  // that `joined_` was recorded in
   bool used_ = false;
+  int nRunning_ = 0;  // calls that have begun and not ended
 };
 
 }  // namespace cinch

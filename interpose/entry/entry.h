@@ -1,11 +1,11 @@
-// What all entry points share: the guard against re-entry, the way to the real NCCL, and the open
-// group. An entry point is a few lines: guard, look up, decide, pass or run.
+// What all entry points share: the guard against re-entry and the way to the real NCCL. An entry
+// point is a few lines: guard, look up, follow, forward.
 #pragma once
 
 #include <memory>
 
 #include "interpose/comm/registry.h"
-#include "interpose/execute/all_reduce.h"
+#include "interpose/execute/open_group.h"
 
 // Makes a function one of the exported ones; exports.map lists them.
 #define CINCH_EXPORT extern "C" __attribute__((visibility("default")))
@@ -31,23 +31,12 @@ inline std::shared_ptr<CommState> followed(const EntryGuard& guard, ncclComm_t c
   return guard.outermost() ? Registry::instance().find(comm) : nullptr;
 }
 
-// Returns `result`, having taken the call back if NCCL refused its arguments: a call that one rank
-// got wrong and repeats must not count twice.
-inline ncclResult_t unlessRefused(CommState& comm, const Signature& signature,
-                                  ncclResult_t result) {
-  if (result == ncclInvalidArgument || result == ncclInvalidUsage) comm.takeBack(signature);
+// Tells the open group of `real`, if there is one, what NCCL said of a call in it.
+inline ncclResult_t judged(const EntryGuard& guard, const RealNccl* real, ncclResult_t result) {
+  if (OpenGroup* group = guard.outermost() && real != nullptr ? OpenGroup::of(*real) : nullptr)
+    group->judge(result);
   return result;
 }
-
-// True while the calling thread has a group open.
-bool groupIsOpen();
-
-// Remembers, while a group is open, a collective that was counted, in case it is only simulated.
-void noteInGroup(const std::shared_ptr<CommState>& comm, const Signature& signature);
-
-// Keeps an AllReduce that the policy wants compressed until the outermost ncclGroupEnd: it then
-// runs after all that the group hands to NCCL, on every rank alike.
-void deferToGroupEnd(std::shared_ptr<CommState> comm, Slot& slot, const AllReduceCall& call);
 
 }  // namespace cinch
 

@@ -17,25 +17,22 @@ Result<void> swapWithPeer(CommState& comm, const ShardBuffers& shards, int peer,
   return {};
 }
 
-Result<void> swapWithPeers(CommState& comm, const ShardBuffers& shards, CUstream_st* stream) {
-  for (int peer = 0; peer < comm.nRanks; ++peer)
-    if (peer != comm.rank) CINCH_TRY(swapWithPeer(comm, shards, peer, stream));
+Result<void> checkAlive(const CommState& comm) {
+  if (comm.isAbandoned()) return errorf(Status::remoteError, "the communicator was aborted");
   return {};
 }
 
 }  // namespace
 
 Result<void> exchangeShards(CommState& comm, const ShardBuffers& shards, CUstream_st* stream) {
-  CINCH_TRY_NCCL(comm.real.GroupStart(), "cannot open a group");
-  const Result<void> swapped = swapWithPeers(comm, shards, stream);
-  // The group is closed whatever happened in it, else all later calls would be recorded for ever.
-  const ncclResult_t ended = comm.real.GroupEnd();
-  CINCH_TRY(swapped);
-  CINCH_TRY_NCCL(ended, "cannot exchange shards");
+  CINCH_TRY(checkAlive(comm));
+  for (int peer = 0; peer < comm.nRanks; ++peer)
+    if (peer != comm.rank) CINCH_TRY(swapWithPeer(comm, shards, peer, stream));
   return {};
 }
 
 Result<void> gatherShards(CommState& comm, const ShardBuffers& shards, CUstream_st* stream) {
+  CINCH_TRY(checkAlive(comm));
   const uint8_t* own = shards.outgoing + shards.messageBytes * static_cast<size_t>(comm.rank);
   CINCH_TRY_NCCL(
       comm.real.AllGather(own, shards.outgoing, shards.messageBytes, ncclUint8, comm.comm, stream),

@@ -1,4 +1,4 @@
-// The two messages of a compressed AllReduce, through the user's own communicator.
+// The two messages of compressed calls, through the user's own communicator.
 #pragma once
 
 #include "interpose/comm/comm_state.h"
@@ -12,7 +12,9 @@ struct ShardBuffers {
   size_t messageBytes;
 };
 
-// One group of point-to-point calls: message i of `outgoing` to rank i, and what the peers sent to
+// Both record into the group that is open. A communicator that was aborted is left alone.
+
+// Point-to-point calls: message i of `outgoing` to rank i, and what the peers sent to
 // this rank into `incoming`, in rank order. The own message stays where it is.
 Result<void> exchangeShards(CommState& comm, const ShardBuffers& shards, CUstream_st* stream);
 

@@ -1,7 +1,6 @@
 #include "interpose/execute/prepare.h"
 
 #include "common/log.h"
-#include "interpose/execute/exchange.h"
 
 namespace cinch {
 namespace {
@@ -40,45 +39,47 @@ Result<bool> hearVotes(CommState& comm, Slot& slot, uint64_t topic) {
 
 void allocate(CommState& comm, Slot& slot, CUstream_st* stream) {
   const DeviceTable& device = *comm.resources.device;
+  const RelaxedCapture relaxed(device);
+  const CurrentDevice current(device, comm.resources.cudaDevice);
   Result<void> done = comm.workspace.reserve(device, slot.plan.bufferBytes());
+  if (done.ok()) done = comm.workspace.begin(stream, 0);
   if (done.ok()) done = slot.allocate(device, stream);
-  if (done.ok()) done = comm.workspace.end(stream);  // later calls come after the initialisation
+  if (done.ok()) done = comm.workspace.end(stream, 0);  // later calls follow the initialisation
   if (done.ok()) return castVote(comm, slot, allocationTopic(slot), SlotPhase::allocated);
   // The others hear the no; whether it arrives or the channel ends, none of them will go on.
   if (!comm.agreement().castVote(allocationTopic(slot), false).ok()) comm.agreement().close();
   refuse(slot, "rank " + std::to_string(comm.rank) + " cannot get ready: " + done.error().message);
 }
 
-// NCCL connects ranks, and allocates for it, at their first exchange of a kind and size: have that
-// happen before the first compressed call. What is sent does not matter.
-Result<void> connect(CommState& comm, Slot& slot, CUstream_st* stream) {
-  const ShardBuffers shards{comm.workspace.outgoing(), comm.workspace.incoming(),
-                            slot.plan.messageBytes()};
-  CINCH_TRY(comm.workspace.begin(stream));
-  CINCH_TRY(exchangeShards(comm, shards, stream));
-  CINCH_TRY(gatherShards(comm, shards, stream));
-  CINCH_TRY(comm.workspace.end(stream));
-  castVote(comm, slot, connectionTopic(slot), SlotPhase::warmed);
-  return {};
-}
-
 }  // namespace
 
-Result<bool> advanceSlot(CommState& comm, Slot& slot, CUstream_st* stream) {
-  const RelaxedCapture relaxed(*comm.resources.device);
-  const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
-  if (slot.phase == SlotPhase::idle) {
-    allocate(comm, slot, stream);
-  } else if (slot.phase == SlotPhase::allocated) {
-    const auto allAllocated = hearVotes(comm, slot, allocationTopic(slot));
-    if (!allAllocated.ok()) return allAllocated.error();
-    if (allAllocated.value()) CINCH_TRY(connect(comm, slot, stream));
-  } else if (slot.phase == SlotPhase::warmed) {
+Result<bool> isReady(CommState& comm, Slot& slot) {
+  if (slot.phase == SlotPhase::connected) {
     const auto allConnected = hearVotes(comm, slot, connectionTopic(slot));
     if (!allConnected.ok()) return allConnected.error();
-    if (allConnected.value()) slot.phase = SlotPhase::active;
+    if (!allConnected.value()) return false;
+    slot.phase = SlotPhase::active;
+    CINCH_INFO("POLICY", "%s: compressed from here on", slot.name.c_str());
   }
   return slot.phase == SlotPhase::active;
+}
+
+Result<bool> takeNextStep(CommState& comm, Slot& slot, CUstream_st* stream) {
+  if (slot.phase == SlotPhase::idle) {
+    allocate(comm, slot, stream);
+    return false;
+  }
+  if (slot.phase != SlotPhase::allocated) return false;
+  const auto allAllocated = hearVotes(comm, slot, allocationTopic(slot));
+  if (!allAllocated.ok()) return allAllocated.error();
+  if (allAllocated.value()) comm.workspace.agree(slot.plan.bufferBytes());
+  return allAllocated.value();
+}
+
+// NCCL connects ranks, and allocates for it, at their first exchange of a kind and size: that has
+// happened before the first compressed call.
+void connected(CommState& comm, Slot& slot) {
+  castVote(comm, slot, connectionTopic(slot), SlotPhase::connected);
 }
 
 }  // namespace cinch

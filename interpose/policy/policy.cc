@@ -10,7 +10,7 @@ const char* const kReasonNames[kReasonCount] = {
     "small",      "many_kinds",
     "warmup",     "observe",
     "capturing",  "preparing",
-    "voted_no",
+    "voted_no",   "incomplete",
 };
 
 namespace {
@@ -18,13 +18,40 @@ namespace {
 // Of the calls that pass before the first compressed one, the last two get the ranks ready.
 constexpr uint64_t kCallsToGetReady = 2;
 
+// ReduceScatter and AllGather name the values of one shard.
+uint64_t valuesOf(const CommFacts& comm, const Signature& signature) {
+  const bool whole = signature.kind == CallKind::allReduce;
+  return whole ? signature.count : signature.count * static_cast<uint64_t>(comm.nRanks);
+}
+
+// Beyond this a count cannot be that of a real buffer, and sums of sizes could overflow.
+constexpr uint64_t kMaxCount = uint64_t{1} << 44;
+
+bool isBig(const Params& params, const CommFacts& comm, const Signature& signature) {
+  return signature.count <= kMaxCount &&
+         valuesOf(comm, signature) * bytesOf(signature.dataType) >= params.minBytes;
+}
+
 // Every rank sends whole tiles to every other, so many ranks and few values can cost more than
 // NCCL.
 bool savesBytes(const Params& params, const CommFacts& comm, const Signature& signature) {
-  const wire::ShardLayout layout{signature.count, static_cast<uint32_t>(comm.nRanks),
-                                 codecOf(params.codec)};
-  const uint64_t plain = signature.count * bytesOf(signature.dataType);
+  const auto nRanks = static_cast<uint32_t>(comm.nRanks);
+  const wire::Codec codec = codecOf(params, signature.kind);
+  const auto layout = signature.kind == CallKind::allReduce
+                          ? wire::ShardLayout{signature.count, nRanks, codec}
+                          : wire::ShardLayout::fixed(signature.count, nRanks, codec);
+  const uint64_t plain = layout.count * bytesOf(signature.dataType);
   return layout.totalBytes() <= plain - plain / 4;
+}
+
+bool isWanted(const Params& params, CallKind kind) {
+  return kind == CallKind::allReduce || (kind == CallKind::reduceScatter && params.reduceScatter) ||
+         (kind == CallKind::allGather && params.allGather);
+}
+
+bool isSum(const Signature& signature) {
+  return signature.kind == CallKind::allGather || signature.op == OpClass::sum ||
+         signature.op == OpClass::avg || signature.op == OpClass::preMulSum;
 }
 
 }  // namespace
@@ -34,10 +61,10 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
   if (comm.nRanks == 1) return Reason::oneRank;
   if (!comm.agreed) return Reason::notAgreed;
   if (!comm.severalHosts) return Reason::sameHost;
-  if (signature.kind != CallKind::allReduce) return Reason::kind;
-  if (signature.op != OpClass::sum && signature.op != OpClass::avg) return Reason::operation;
+  if (!isWanted(params, signature.kind)) return Reason::kind;
+  if (!isSum(signature)) return Reason::operation;
   if (!isCompressibleType(signature.dataType)) return Reason::dataType;
-  if (signature.count < params.minBytes / bytesOf(signature.dataType)) return Reason::small;
+  if (!isBig(params, comm, signature)) return Reason::small;
   if (!savesBytes(params, comm, signature)) return Reason::small;
   if (seenBefore + kCallsToGetReady < static_cast<uint64_t>(params.warmupCalls))
     return Reason::warmup;
@@ -46,7 +73,7 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
 
 std::string agreedSettings(const Params& params) {
   // Raise it whenever the same calls with the same settings could lead to other messages.
-  constexpr int kBehaviour = 1;
+  constexpr int kBehaviour = 2;
   return "behaviour=" + std::to_string(kBehaviour) +
          " wire-format=" + std::to_string(wire::kVersion) + " " + settingsText(params);
 }
@@ -60,8 +87,9 @@ ElementType elementTypeOf(ncclDataType_t type) {
   return type == ncclBfloat16 ? ElementType::bf16 : ElementType::fp32;
 }
 
-wire::Codec codecOf(CodecChoice choice) {
-  switch (choice) {
+wire::Codec codecOf(const Params& params, CallKind kind) {
+  if (kind != CallKind::allReduce) return wire::Codec::q8;
+  switch (params.codec) {
     case CodecChoice::q2:
       return wire::Codec::q2;
     case CodecChoice::q4:
@@ -70,6 +98,11 @@ wire::Codec codecOf(CodecChoice choice) {
       return wire::Codec::q8;
   }
   return wire::Codec::q8;
+}
+
+float errorFeedbackGainOf(const Params& params, CallKind kind) {
+  if (kind != CallKind::allReduce) return 0.0f;
+  return errorFeedbackGain(params, wire::bitsOf(codecOf(params, kind)));
 }
 
 bool marksNewLayout(const Signature& signature) {

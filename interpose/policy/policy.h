@@ -15,18 +15,19 @@ enum class Reason : uint8_t {
   none,         // it does not: compressed
   unknownComm,  // made in a way that this version does not follow
   oneRank,
-  notAgreed,  // the ranks do not all run Cinch with the same settings
-  sameHost,   // no network between the ranks
-  kind,       // not an AllReduce
-  operation,  // not a Sum or an average
-  dataType,   // not fp32, fp16, bf16
-  small,      // below CINCH_MIN_BYTES, or its encoding would not save a quarter
-  manyKinds,  // more different calls than the table holds
-  warmup,     // its like was not seen often enough yet
-  observe,    // CINCH_MODE=observe: it would have been compressed
-  capturing,  // inside a CUDA graph capture
-  preparing,  // the ranks are getting ready to compress it from the next call on
-  voted,      // a rank could not get ready
+  notAgreed,   // the ranks do not all run Cinch with the same settings
+  sameHost,    // no network between the ranks
+  kind,        // not an AllReduce, or one of the kinds that are switched on
+  operation,   // not a Sum, an average or a scaled sum
+  dataType,    // not fp32, fp16, bf16
+  small,       // below CINCH_MIN_BYTES, or its encoding would not save a quarter
+  manyKinds,   // more different calls than the table holds
+  warmup,      // its like was not seen often enough yet
+  observe,     // CINCH_MODE=observe: it would have been compressed
+  capturing,   // in a CUDA graph capture that began before the slot was ready
+  preparing,   // the ranks are getting ready to compress it from the next call on
+  voted,       // a rank could not get ready
+  incomplete,  // it lacks a buffer, which NCCL will refuse
   count_,
 };
 
@@ -53,7 +54,10 @@ std::string agreedSettings(const Params& params);
 ElementType elementTypeOf(ncclDataType_t type);
 bool isCompressibleType(ncclDataType_t type);
 
-wire::Codec codecOf(CodecChoice choice);
+// The codec of a kind of call. ReduceScatter and AllGather get no error feedback and no fewer than
+// 8 bits.
+wire::Codec codecOf(const Params& params, CallKind kind);
+float errorFeedbackGainOf(const Params& params, CallKind kind);
 
 // True for a call that marks a new layout of the buckets to come, as PyTorch DDP's integer
 // broadcasts of bucket order do: residuals must not outlive it.

@@ -3,22 +3,6 @@
 namespace cinch {
 namespace {
 
-const char* nameOf(CallKind kind) {
-  switch (kind) {
-    case CallKind::allReduce:
-      return "AllReduce";
-    case CallKind::allGather:
-      return "AllGather";
-    case CallKind::reduceScatter:
-      return "ReduceScatter";
-    case CallKind::reduce:
-      return "Reduce";
-    case CallKind::broadcast:
-      return "Broadcast";
-  }
-  return "?";
-}
-
 const char* nameOf(OpClass op) {
   switch (op) {
     case OpClass::none:
@@ -27,6 +11,8 @@ const char* nameOf(OpClass op) {
       return " Sum";
     case OpClass::avg:
       return " Avg";
+    case OpClass::preMulSum:
+      return " PreMulSum";
     case OpClass::other:
       return " other-op";
   }
@@ -48,7 +34,17 @@ bool known(ncclDataType_t type) {
   return type >= 0 && type < ncclNumTypes;
 }
 
+// Indexed by CallKind.
+constexpr const char* kFunctions[] = {"ncclAllReduce", "ncclAllGather", "ncclReduceScatter",
+                                      "ncclReduce",    "ncclBroadcast", "ncclAlltoAll",
+                                      "ncclGather",    "ncclScatter"};
+constexpr size_t kPrefix = 4;  // "nccl"
+
 }  // namespace
+
+const char* functionName(CallKind kind) {
+  return kFunctions[static_cast<size_t>(kind)];
+}
 
 OpClass opClassOf(ncclRedOp_t op) {
   if (op == ncclSum) return OpClass::sum;
@@ -61,11 +57,11 @@ uint32_t bytesOf(ncclDataType_t type) {
 
 std::string describe(const Signature& signature) {
   const char* type = known(signature.dataType) ? kTypes[signature.dataType].name : "unknown-type";
-  return std::string(nameOf(signature.kind)) + " " + type + nameOf(signature.op) + " x " +
-         std::to_string(signature.count);
+  return std::string(functionName(signature.kind) + kPrefix) + " " + type + nameOf(signature.op) +
+         " x " + std::to_string(signature.count);
 }
 
-size_t SignatureTable::Hash::operator()(const Signature& signature) const {
+size_t SignatureHash::operator()(const Signature& signature) const {
   const uint64_t kinds = static_cast<uint64_t>(signature.kind) << 16 |
                          static_cast<uint64_t>(signature.op) << 8 |
                          static_cast<uint64_t>(signature.dataType);
@@ -85,6 +81,11 @@ std::optional<SignatureTable::Seen> SignatureTable::observe(const Signature& sig
 void SignatureTable::takeBack(const Signature& signature) {
   const auto found = entries_.find(signature);
   if (found != entries_.end() && found->second.times > 0) --found->second.times;
+}
+
+std::optional<uint32_t> SignatureTable::find(const Signature& signature) const {
+  const auto found = entries_.find(signature);
+  return found == entries_.end() ? std::nullopt : std::optional(found->second.index);
 }
 
 }  // namespace cinch

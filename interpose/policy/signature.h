@@ -13,11 +13,23 @@
 namespace cinch {
 
 // Collectives only: point-to-point calls are one rank's own affair.
-enum class CallKind : uint8_t { allReduce, allGather, reduceScatter, reduce, broadcast };
+enum class CallKind : uint8_t {
+  allReduce,
+  allGather,
+  reduceScatter,
+  reduce,
+  broadcast,
+  allToAll,
+  gather,
+  scatter,
+};
+// "ncclAllReduce"
+const char* functionName(CallKind kind);
 
 // User-created operations carry a handle that differs between ranks, so only the class counts.
-enum class OpClass : uint8_t { none, sum, avg, other };
+enum class OpClass : uint8_t { none, sum, avg, preMulSum, other };
 
+// The class of an operation that NCCL defines itself.
 OpClass opClassOf(ncclRedOp_t op);
 
 struct Signature {
@@ -34,6 +46,10 @@ std::string describe(const Signature& signature);
 // Bytes of one value; 0 for a type that this version does not know.
 uint32_t bytesOf(ncclDataType_t type);
 
+struct SignatureHash {
+  size_t operator()(const Signature& signature) const;
+};
+
 // The signatures of one communicator's collectives.
 class SignatureTable {
  public:
@@ -47,18 +63,17 @@ class SignatureTable {
   std::optional<Seen> observe(const Signature& signature);
   // Undoes one observe(): the call did not take place.
   void takeBack(const Signature& signature);
+  // The index of a signature that has been seen.
+  std::optional<uint32_t> find(const Signature& signature) const;
 
   static constexpr size_t kMaxSignatures = 4096;
 
  private:
-  struct Hash {
-    size_t operator()(const Signature& signature) const;
-  };
   struct Entry {
     uint32_t index;
     uint64_t times;
   };
-  std::unordered_map<Signature, Entry, Hash> entries_;
+  std::unordered_map<Signature, Entry, SignatureHash> entries_;
 };
 
 }  // namespace cinch

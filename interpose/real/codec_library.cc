@@ -1,6 +1,7 @@
 #include "interpose/real/codec_library.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <mutex>
 #include <string>
@@ -17,6 +18,15 @@ std::string ownFolder() {
   const std::string path = info.dli_fname;
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? std::string() : path.substr(0, slash + 1);
+}
+
+// The codec library lies beside this one, or, beside a drop-in libnccl.so.2, one folder up.
+std::string findLibrary(const char* name) {
+  const std::string folder = ownFolder();
+  const std::string above = folder + "../" + name;
+  return access((folder + name).c_str(), F_OK) != 0 && access(above.c_str(), F_OK) == 0
+             ? above
+             : folder + name;
 }
 
 Result<const DeviceTable*> load(const std::string& path) {
@@ -42,8 +52,7 @@ Result<const DeviceTable*> loadCodecLibrary(bool emulator) {
   static const DeviceTable* tables[2] = {};
   const std::lock_guard lock(mutex);
   if (tables[emulator] != nullptr) return tables[emulator];
-  auto loaded =
-      load(ownFolder() + (emulator ? "libcinch-codec-host.so" : "libcinch-codec-cuda.so"));
+  auto loaded = load(findLibrary(emulator ? "libcinch-codec-host.so" : "libcinch-codec-cuda.so"));
   if (loaded.ok()) tables[emulator] = loaded.value();
   return loaded;
 }

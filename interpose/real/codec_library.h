@@ -8,7 +8,7 @@
 namespace cinch {
 
 // The device table, initialised; loaded once for each kind and kept. The file lies beside this
-// library. Errors say what could not be loaded and why. Thread-safe.
+// library or in the folder above. Errors say what could not be loaded and why. Thread-safe.
 Result<const DeviceTable*> loadCodecLibrary(bool emulator);
 
 }  // namespace cinch

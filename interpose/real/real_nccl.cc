@@ -1,115 +1,63 @@
 #include "interpose/real/real_nccl.h"
 
 #include <dlfcn.h>
-#include <link.h>
 
-#include <cstring>
 #include <deque>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
-#include <vector>
 
 #include "common/log.h"
-#include "common/param.h"
+#include "interpose/real/nccl_content.h"
+#include "interpose/real/nccl_search.h"
+#include "interpose/real/shared_object.h"
 #include "kernels/device_table.h"
 
 namespace cinch {
 namespace {
 
-constexpr const char* kProbe = "pncclAllReduce";
-
-struct Found {
-  void* handle = nullptr;
-  void* probe = nullptr;
-};
-
-Found probe(void* handle) {
-  void* symbol = handle == nullptr ? nullptr : dlsym(handle, kProbe);
-  return symbol == nullptr ? Found{} : Found{handle, symbol};
-}
-
-Found fromSetting() {
-  const std::string& path = processParams().params.ncclLib;
-  if (path.empty()) return {};
-  const Found found = probe(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
-  if (found.probe == nullptr)
-    CINCH_WARN("INIT", "CINCH_NCCL_LIB=%s cannot be used (%s); looking elsewhere", path.c_str(),
-               "no such library, or it does not export pncclAllReduce");
-  return found;
-}
-
-// The caller's own object searches its dependencies, also where those are loaded RTLD_LOCAL.
-Found fromCaller(const void* caller) {
-  Dl_info info{};
-  if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return {};
-  return probe(dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY));
-}
-
-Found fromGlobalScope() {
-  void* symbol = dlsym(RTLD_NEXT, kProbe);
-  return symbol == nullptr ? Found{} : Found{RTLD_NEXT, symbol};
-}
-
-int collectNccl(dl_phdr_info* object, size_t, void* out) {
-  if (object->dlpi_name != nullptr && strstr(object->dlpi_name, "libnccl.so") != nullptr)
-    static_cast<std::vector<std::string>*>(out)->push_back(object->dlpi_name);
-  return 0;
-}
-
-Found fromMappedObjects() {
-  // The loader's lock is held during the walk, so nothing is opened before it is over.
-  std::vector<std::string> paths;
-  dl_iterate_phdr(collectNccl, &paths);
-  for (const std::string& path : paths)
-    if (const Found found = probe(dlopen(path.c_str(), RTLD_NOLOAD | RTLD_LAZY)); found.probe)
-      return found;
-  return {};
-}
-
-Found search(const void* caller) {
-  Found found = fromSetting();
-  if (found.probe == nullptr) found = fromCaller(caller);
-  if (found.probe == nullptr) found = fromGlobalScope();
-  if (found.probe == nullptr) found = fromMappedObjects();
-  return found;
-}
-
-// Fills the table from the object that holds the probe symbol, so that all entries are one NCCL's.
-RealNccl* bind(const Found& found, const char* path) {
+// Fills the table from the object that holds `symbol`, so that all entries are one NCCL's.
+RealNccl* bind(const void* symbol, const std::string& path) {
   auto* real = new RealNccl;  // lives as long as the process
   real->path = path;
-  void* handle = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
-  if (handle == nullptr) handle = found.handle;  // NCCL linked into the program itself
+  real->handle = handleOf(symbol);
 #define CINCH_NCCL(name, parameters) \
-  real->name = reinterpret_cast<ncclResult_t(*) parameters>(dlsym(handle, "pnccl" #name));
+  real->name = reinterpret_cast<ncclResult_t(*) parameters>(dlsym(real->handle, "pnccl" #name));
 #include "interpose/real/nccl_functions.def"
 #undef CINCH_NCCL
-  real->emulator = dlsym(handle, kEmulatorMarkerSymbol) != nullptr;
+  real->emulator = dlsym(real->handle, kEmulatorMarkerSymbol) != nullptr;
   if (real->GetVersion != nullptr) real->GetVersion(&real->version);
-  CINCH_INFO("INIT", "using NCCL %d from %s", real->version, path);
+  CINCH_INFO("INIT", "using NCCL %d from %s", real->version, path.c_str());
   return real;
 }
 
-const RealNccl* tableOf(const Found& found) {
+const RealNccl* tableOf(const void* symbol) {
   static std::mutex mutex;
   static auto& tables = *new std::deque<RealNccl*>;  // never destroyed: calls may come at exit
-  Dl_info info{};
-  if (dladdr(found.probe, &info) == 0 || info.dli_fname == nullptr) return nullptr;
+  const std::string path = pathOf(symbol);
   const std::lock_guard lock(mutex);
   for (const RealNccl* real : tables)
-    if (real->path == info.dli_fname) return real;
-  tables.push_back(bind(found, info.dli_fname));
+    if (real->path == path) return real;
+  tables.push_back(bind(symbol, path));
   return tables.back();
 }
 
+// Said once, and only where somebody asks why calls do not come here, or none can.
+void explainHiddenNccl() {
+  static std::once_flag said;
+  std::call_once(said, warnOfHiddenNccl);
+}
+
 const RealNccl* resolve(const void* caller) {
-  const Found found = search(caller);
-  if (found.probe != nullptr) return tableOf(found);
+  if (void* symbol = searchNccl(caller)) {
+    if (logEnabled(LogLevel::info)) explainHiddenNccl();
+    return tableOf(symbol);
+  }
   CINCH_WARN("INIT",
-             "cannot find the NCCL of this program: no loaded object exports %s. If NCCL is linked "
-             "statically Cinch cannot work below it; else name its file in CINCH_NCCL_LIB",
-             kProbe);
+             "cannot find the NCCL of this program: no loaded object exports %s; name its file in "
+             "CINCH_NCCL_LIB",
+             kNcclProbe);
+  explainHiddenNccl();
   return nullptr;
 }
 

@@ -1,9 +1,7 @@
 // Finds the NCCL that a program uses, and is the only way to call it.
 //
 // A process may hold several (a framework's own copy beside a wheel's), and a Python extension's is
-// not in the global scope, so it is looked up for the object that calls us:
-//   CINCH_NCCL_LIB, else the caller's own dependencies, else RTLD_NEXT, else any libnccl.so that is
-//   mapped.
+// not in the global scope, so it is looked up for the object that calls us (nccl_search.h).
 #pragma once
 
 #include <string>
@@ -18,9 +16,10 @@ struct RealNccl {
 #include "interpose/real/nccl_functions.def"
 #undef CINCH_NCCL
 
-  std::string path;       // of the shared object that holds it
-  int version = 0;        // NCCL_VERSION_CODE of that object
-  bool emulator = false;  // it carries the emulator's marker
+  void* handle = nullptr;  // of the shared object that holds it, for dlsym
+  std::string path;        // of that object
+  int version = 0;         // NCCL_VERSION_CODE of that object
+  bool emulator = false;   // it carries the emulator's marker
 };
 
 // The NCCL of the code at `caller` (a return address); null, with one warning, where none can be

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "kernels/core/block_codec.h"
+#include "kernels/core/call_state.h"
 #include "kernels/core/error_sums.h"
+#include "kernels/core/input_factor.h"
 #include "kernels/core/shard_header.h"
 #include "kernels/wire/tile_layout.h"
 
@@ -133,7 +135,8 @@ float partOf(const ReduceLaunch& launch, uint32_t rank, uint64_t index) {
   const ShardLayout& layout = launch.call.layout;
   if (rank != launch.shard)
     return decodeValue(layout.codec, launch.peers + rank * layout.strideBytes(), index);
-  const float own = load(launch.call.type, launch.ownInput, index);
+  const ElementType type = launch.call.type;
+  const float own = load(type, launch.ownInput, index) * core::valueOf(launch.inputFactor, type);
   const bool useResidual = launch.ownResidual && !core::isPoisoned(*launch.call.state);
   return useResidual ? own + launch.ownResidual[index] : own;
 }
@@ -145,6 +148,21 @@ float reduceValue(const ReduceLaunch& launch, uint64_t index) {
   return sum * launch.factor;
 }
 
+// Ends a call with the values of `launch.values`.
+void storeSums(const ReduceLaunch& launch, const std::vector<float>& sums) {
+  bool allFinite = true;
+  for (size_t i = 0; i < sums.size(); ++i)
+    allFinite &= store(launch.call.type, sums[i], launch.values, i);
+  core::endCall(*launch.call.state, allFinite);
+}
+
+void encodeSums(const ReduceLaunch& launch, const std::vector<float>& sums) {
+  core::ErrorSums errors;
+  encodeShard({launch.call, launch.gain, launch.measure ? &errors : nullptr}, sums, launch.residual,
+              launch.output);
+  if (launch.measure) errors.addTo(*launch.call.state, 1);
+}
+
 }  // namespace
 
 void encodeShards(const EncodeLaunch& launch) {
@@ -154,9 +172,10 @@ void encodeShards(const EncodeLaunch& launch) {
   for (uint32_t shard = 0; shard < layout.nShards; ++shard) {
     if (static_cast<int64_t>(shard) == launch.skipShard) continue;
     const uint64_t first = layout.firstElem(shard);
+    const float factor = core::valueOf(launch.inputFactor, launch.call.type);
     std::vector<float> values(layout.shardElems(shard));
     for (size_t i = 0; i < values.size(); ++i)
-      values[i] = load(launch.call.type, launch.input, first + i);
+      values[i] = load(launch.call.type, launch.input, first + i) * factor;
     encodeShard(coding, values, launch.residual ? launch.residual + first : nullptr,
                 launch.output + shard * layout.strideBytes());
   }
@@ -170,19 +189,15 @@ void reduceShard(const ReduceLaunch& launch) {
     if (rank != launch.shard)
       accepted &= acceptHeader(launch.call, launch.peers + rank * layout.strideBytes());
 
-  std::vector<float> values(layout.shardElems(launch.shard));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = accepted ? reduceValue(launch, i) : kNan;
-  if (launch.ownResidual) std::fill_n(launch.ownResidual, values.size(), 0.0f);
-
-  core::ErrorSums sums;
-  encodeShard({launch.call, launch.gain, launch.measure ? &sums : nullptr}, values, launch.residual,
-              launch.output);
-  if (launch.measure) sums.addTo(*launch.call.state, 1);
+  std::vector<float> sums(layout.shardElems(launch.shard));
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] = accepted ? reduceValue(launch, i) : kNan;
+  if (launch.ownResidual) std::fill_n(launch.ownResidual, sums.size(), 0.0f);
+  if (launch.values) return storeSums(launch, sums);
+  encodeSums(launch, sums);
 }
 
 void decodeShards(const DecodeLaunch& launch) {
   const ShardLayout& layout = launch.call.layout;
-  SlotState& state = *launch.call.state;
   bool allFinite = true;
   for (uint32_t shard = 0; shard < layout.nShards; ++shard) {
     const uint8_t* shardBytes = launch.input + shard * layout.strideBytes();
@@ -192,8 +207,7 @@ void decodeShards(const DecodeLaunch& launch) {
       allFinite &= store(launch.call.type, value, launch.output, layout.firstElem(shard) + i);
     }
   }
-  if (!allFinite) state.poisonOrdinal = state.ordinal + 1;
-  ++state.ordinal;
+  core::endCall(*launch.call.state, allFinite);
 }
 
 }  // namespace cinch::reference

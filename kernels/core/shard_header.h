@@ -22,9 +22,4 @@ CINCH_HD inline uint32_t headerFaults(const wire::ShardHeader& found,
          (found.ordinal == expected.ordinal ? 0u : kFaultOrdinal);
 }
 
-// True where the running call must take every residual as 0 and overwrite it.
-CINCH_HD inline bool isPoisoned(const SlotState& state) {
-  return state.poisonOrdinal == state.ordinal;
-}
-
 }  // namespace cinch::core

@@ -10,6 +10,8 @@ namespace {
 static_assert(kNotReady == cudaErrorNotReady);
 static_assert(cudaStreamCaptureModeRelaxed == 2);  // as kernels/device_table.h says
 
+constexpr uint64_t kInvalidatedCapture = UINT64_MAX;
+
 cudaStream_t asStream(void* stream) {
   return static_cast<cudaStream_t>(stream);
 }
@@ -62,10 +64,24 @@ int clearAsync(void* memory_dev, size_t nBytes, void* stream) {
   return cudaMemsetAsync(memory_dev, 0, nBytes, asStream(stream));
 }
 
-int streamIsCapturing(void* stream, int* capturing) {
+int clearNow(void* memory_dev, size_t nBytes) {
+  // A stream of its own: nothing of the program's is waited for, and no capture notices.
+  cudaStream_t stream = nullptr;
+  if (const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking))
+    return error;
+  cudaError_t error = cudaMemsetAsync(memory_dev, 0, nBytes, stream);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  const cudaError_t destroyed = cudaStreamDestroy(stream);
+  return error != cudaSuccess ? error : destroyed;
+}
+
+int captureId(void* stream, uint64_t* id) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  const cudaError_t error = cudaStreamIsCapturing(asStream(stream), &status);
-  *capturing = status != cudaStreamCaptureStatusNone;
+  unsigned long long active = 0;
+  const cudaError_t error = cudaStreamGetCaptureInfo(asStream(stream), &status, &active);
+  *id = status == cudaStreamCaptureStatusInvalidated ? kInvalidatedCapture
+        : status == cudaStreamCaptureStatusActive    ? active
+                                                     : 0;
   return error;
 }
 
@@ -96,7 +112,13 @@ int eventRecord(void* event, void* stream) {
   return cudaEventRecord(asEvent(event), asStream(stream));
 }
 int streamWaitEvent(void* stream, void* event) {
-  return cudaStreamWaitEvent(asStream(stream), asEvent(event), 0);
+  return cudaStreamWaitEvent(asStream(stream), asEvent(event), cudaEventWaitDefault);
+}
+int eventRecordInGraph(void* event, void* stream) {
+  return cudaEventRecordWithFlags(asEvent(event), asStream(stream), cudaEventRecordExternal);
+}
+int streamWaitEventInGraph(void* stream, void* event) {
+  return cudaStreamWaitEvent(asStream(stream), asEvent(event), cudaEventWaitExternal);
 }
 
 }  // namespace cinch::cuda

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace cinch::cuda {
 
@@ -25,9 +26,10 @@ int allocateHost(void** memory, size_t nBytes);
 int releaseHost(void* memory);
 int copyAsync(void* to, const void* from, size_t nBytes, void* stream);
 int clearAsync(void* memory_dev, size_t nBytes, void* stream);
+int clearNow(void* memory_dev, size_t nBytes);
 
-// An invalidated capture counts as capturing: nothing may be enqueued on such a stream either.
-int streamIsCapturing(void* stream, int* capturing);
+// An invalidated capture counts as one of its own: nothing may be enqueued on such a stream either.
+int captureId(void* stream, uint64_t* id);
 int streamSynchronize(void* stream);
 int exchangeCaptureMode(int* mode);
 
@@ -37,5 +39,7 @@ int eventQuery(void* event);
 int eventSynchronize(void* event);
 int eventRecord(void* event, void* stream);
 int streamWaitEvent(void* stream, void* event);
+int eventRecordInGraph(void* event, void* stream);
+int streamWaitEventInGraph(void* stream, void* event);
 
 }  // namespace cinch::cuda

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/device_operations.h"
 #include "kernels/cuda/dispatch/launch.h"
+#include "kernels/cuda/profiler_range.h"
 
 extern "C" [[gnu::visibility("default")]] const cinch::DeviceTable cinchDeviceTable_v1 = {
     .version = cinch::kDeviceTableVersion,
@@ -19,7 +20,8 @@ extern "C" [[gnu::visibility("default")]] const cinch::DeviceTable cinchDeviceTa
     .releaseHost = cinch::cuda::releaseHost,
     .copyAsync = cinch::cuda::copyAsync,
     .clearAsync = cinch::cuda::clearAsync,
-    .streamIsCapturing = cinch::cuda::streamIsCapturing,
+    .clearNow = cinch::cuda::clearNow,
+    .captureId = cinch::cuda::captureId,
     .streamSynchronize = cinch::cuda::streamSynchronize,
     .exchangeCaptureMode = cinch::cuda::exchangeCaptureMode,
     .eventCreate = cinch::cuda::eventCreate,
@@ -28,6 +30,10 @@ extern "C" [[gnu::visibility("default")]] const cinch::DeviceTable cinchDeviceTa
     .eventSynchronize = cinch::cuda::eventSynchronize,
     .eventRecord = cinch::cuda::eventRecord,
     .streamWaitEvent = cinch::cuda::streamWaitEvent,
+    .eventRecordInGraph = cinch::cuda::eventRecordInGraph,
+    .streamWaitEventInGraph = cinch::cuda::streamWaitEventInGraph,
+    .rangePush = cinch::cuda::rangePush,
+    .rangePop = cinch::cuda::rangePop,
     .encode = cinch::cuda::launchEncode,
     .reduce = cinch::cuda::launchReduce,
     .decode = cinch::cuda::launchDecode,

@@ -68,6 +68,11 @@ inline void fill(BlockValues& values, float value) {
   for (float& each : values.at) each = value;
 }
 
+inline void multiplyAll(BlockValues& values, float factor) {
+  if (factor == 1.0f) return;  // changes nothing, and is the usual one
+  for (float& each : values.at) each *= factor;
+}
+
 inline void compensateAll(const BlockValues& values, float gain, const float* residual,
                           BlockValues& compensated) {
   for (uint32_t i = 0; i < kBlockElems; ++i)

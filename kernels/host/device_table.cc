@@ -16,7 +16,13 @@ namespace {
 
 constexpr int kSymbolNotFound = 302;  // cudaErrorSharedObjectSymbolNotFound
 constexpr unsigned kPortableMapped = 3;
+constexpr unsigned kNonBlocking = 1;
 constexpr unsigned kDisableTiming = 2;
+constexpr unsigned kExternal = 1;  // of a record or wait in a capture
+constexpr int kNotCapturing = 0;
+constexpr int kCaptureInvalidated = 2;
+// CUDA gives an invalidated capture no id, but the stream is still in it.
+constexpr uint64_t kInvalidatedCapture = UINT64_MAX;
 constexpr int kCopyDefault = 4;
 
 RuntimeSymbols runtime;
@@ -69,8 +75,28 @@ int clearAsync(void* memory, size_t nBytes, void* stream) {
   return runtime.cudaMemsetAsync(memory, 0, nBytes, stream);
 }
 
-int streamIsCapturing(void* stream, int* capturing) {
-  return runtime.cudaStreamIsCapturing(stream, capturing);
+int clearOn(void* stream, void* memory, size_t nBytes) {
+  const int error = clearAsync(memory, nBytes, stream);
+  return error ? error : runtime.cudaStreamSynchronize(stream);
+}
+
+// On a stream of its own, which no other stream waits for.
+int clearNow(void* memory, size_t nBytes) {
+  void* stream = nullptr;
+  if (const int error = runtime.cudaStreamCreateWithFlags(&stream, kNonBlocking)) return error;
+  const int error = clearOn(stream, memory, nBytes);
+  const int destroyError = runtime.cudaStreamDestroy(stream);
+  return error ? error : destroyError;
+}
+
+int captureId(void* stream, uint64_t* id) {
+  int status = kNotCapturing;
+  unsigned long long found = 0;
+  const int error =
+      runtime.cudaStreamGetCaptureInfo(stream, &status, &found, nullptr, nullptr, nullptr, nullptr);
+  if (status == kNotCapturing) found = 0;
+  *id = status == kCaptureInvalidated ? kInvalidatedCapture : found;
+  return error;
 }
 int streamSynchronize(void* stream) {
   return runtime.cudaStreamSynchronize(stream);
@@ -100,6 +126,16 @@ int eventRecord(void* event, void* stream) {
 int streamWaitEvent(void* stream, void* event) {
   return runtime.cudaStreamWaitEvent(stream, event, 0);
 }
+int eventRecordInGraph(void* event, void* stream) {
+  return runtime.cudaEventRecordWithFlags(event, stream, kExternal);
+}
+int streamWaitEventInGraph(void* stream, void* event) {
+  return runtime.cudaStreamWaitEvent(stream, event, kExternal);
+}
+
+// There is no profiler to tell.
+void rangePush(const char*) {}
+void rangePop() {}
 
 template <class Launch>
 int enqueue(const Launch* launch, void* stream) {
@@ -126,7 +162,8 @@ cinch::DeviceTable cinchDeviceTable_v1 = {
     .releaseHost = releaseHost,
     .copyAsync = copyAsync,
     .clearAsync = clearAsync,
-    .streamIsCapturing = streamIsCapturing,
+    .clearNow = clearNow,
+    .captureId = captureId,
     .streamSynchronize = streamSynchronize,
     .exchangeCaptureMode = exchangeCaptureMode,
     .eventCreate = eventCreate,
@@ -135,6 +172,10 @@ cinch::DeviceTable cinchDeviceTable_v1 = {
     .eventSynchronize = eventSynchronize,
     .eventRecord = eventRecord,
     .streamWaitEvent = streamWaitEvent,
+    .eventRecordInGraph = eventRecordInGraph,
+    .streamWaitEventInGraph = streamWaitEventInGraph,
+    .rangePush = rangePush,
+    .rangePop = rangePop,
     .encode = enqueue<cinch::EncodeLaunch>,
     .reduce = enqueue<cinch::ReduceLaunch>,
     .decode = enqueue<cinch::DecodeLaunch>,

@@ -14,7 +14,8 @@ namespace cinch::host {
 using AnyLaunch = std::variant<EncodeLaunch, ReduceLaunch, DecodeLaunch>;
 
 // Copies launches into records that return to a pool once they have run: after the first calls,
-// nothing is allocated. Safe from any thread; must outlive the streams that it is used with.
+// nothing is allocated. In a capture, the record belongs to the graph, which may run it any number
+// of times. Safe from any thread; must outlive the streams that it is used with.
 class LaunchQueue {
  public:
   LaunchQueue(const RuntimeSymbols& runtime, const HostCodec& codec);
@@ -28,7 +29,12 @@ class LaunchQueue {
     AnyLaunch launch;
   };
 
-  static void runRecord(void* record);
+  int enqueueOnce(const AnyLaunch& launch, void* stream);
+  int addToGraph(void* graph, const AnyLaunch& launch, void* stream);
+
+  void run(const AnyLaunch& launch) const;
+  static void runOnce(void* record);   // and gives it back
+  static void runAgain(void* record);  // leaves it as it is
   Record* take(const AnyLaunch& launch);
   void giveBack(Record* record);
 

@@ -17,7 +17,10 @@ namespace cinch::host {
   SYMBOL(cudaFreeHost, void* memory)                                                         \
   SYMBOL(cudaMemcpyAsync, void* to, const void* from, size_t nBytes, int kind, void* stream) \
   SYMBOL(cudaMemsetAsync, void* memory, int value, size_t nBytes, void* stream)              \
-  SYMBOL(cudaStreamIsCapturing, void* stream, int* status)                                   \
+  SYMBOL(cudaStreamCreateWithFlags, void** stream, unsigned flags)                           \
+  SYMBOL(cudaStreamDestroy, void* stream)                                                    \
+  SYMBOL(cudaStreamGetCaptureInfo, void* stream, int* status, unsigned long long* id,        \
+         void** graph, const void*** nodes, const void** edges, size_t* nNodes)              \
   SYMBOL(cudaStreamSynchronize, void* stream)                                                \
   SYMBOL(cudaThreadExchangeStreamCaptureMode, int* mode)                                     \
   SYMBOL(cudaEventCreateWithFlags, void** event, unsigned flags)                             \
@@ -25,8 +28,13 @@ namespace cinch::host {
   SYMBOL(cudaEventQuery, void* event)                                                        \
   SYMBOL(cudaEventSynchronize, void* event)                                                  \
   SYMBOL(cudaEventRecord, void* event, void* stream)                                         \
+  SYMBOL(cudaEventRecordWithFlags, void* event, void* stream, unsigned flags)                \
   SYMBOL(cudaStreamWaitEvent, void* stream, void* event, unsigned flags)                     \
-  SYMBOL(cudaLaunchHostFunc, void* stream, void (*function)(void*), void* argument)
+  SYMBOL(cudaLaunchHostFunc, void* stream, void (*function)(void*), void* argument)          \
+  SYMBOL(cudaUserObjectCreate, void** object, void* pointer, void (*destroy)(void*),         \
+         unsigned references, unsigned flags)                                                \
+  SYMBOL(cudaUserObjectRelease, void* object, unsigned count)                                \
+  SYMBOL(cudaGraphRetainUserObject, void* graph, void* object, unsigned count, unsigned flags)
 
 struct RuntimeSymbols {
 #define CINCH_DECLARE(name, ...) int (*name)(__VA_ARGS__) = nullptr;

@@ -4,6 +4,8 @@
 
 #include <atomic>
 
+#include "kernels/core/call_state.h"
+#include "kernels/core/input_factor.h"
 #include "kernels/core/shard_header.h"
 #include "kernels/host/block_encoder.h"
 
@@ -41,6 +43,7 @@ inline void encodeShard(const EncodeLaunch& launch, uint32_t shard, core::ErrorS
   const auto* input =
       static_cast<const uint8_t*>(launch.input) + first * elementBytes(launch.call.type);
   float* residual = launch.residual ? launch.residual + first : nullptr;
+  const float factor = core::valueOf(launch.inputFactor, launch.call.type);
   uint8_t* output = launch.output + shard * layout.strideBytes();
   if (residual && core::isPoisoned(*launch.call.state))
     std::memset(residual, 0, nValues * sizeof(float));
@@ -51,6 +54,7 @@ inline void encodeShard(const EncodeLaunch& launch, uint32_t shard, core::ErrorS
     const BlockSpan span = spanOf(block, nValues);
     BlockValues values;
     loadSpan(launch.call.type, input, span, values);
+    multiplyAll(values, factor);
     encoder.encode(values, span, residual, output + wire::pairOffset(layout.codec, block),
                    output + wire::codesOffset(layout.codec, block));
   }
@@ -83,6 +87,7 @@ inline constexpr uint32_t kNanBits = ElementTraits<ElementType::fp32>::kCanonica
 // The caller's own part of the sum, exact: its residual is used up.
 inline void loadOwnPart(const ReduceLaunch& launch, BlockSpan span, BlockValues& values) {
   loadSpan(launch.call.type, launch.ownInput, span, values);
+  multiplyAll(values, core::valueOf(launch.inputFactor, launch.call.type));
   if (!launch.ownResidual) return;
   float* residual = launch.ownResidual + span.first;
   if (!core::isPoisoned(*launch.call.state))
@@ -90,8 +95,10 @@ inline void loadOwnPart(const ReduceLaunch& launch, BlockSpan span, BlockValues&
   std::memset(residual, 0, span.nValues * sizeof(float));
 }
 
-// Sum of all ranks' parts of a block, in rank order, times the factor.
-inline void sumBlock(const ReduceLaunch& launch, uint64_t block, BlockSpan span, BlockValues& sum) {
+// Sum of all ranks' parts of a block, in rank order, times the factor; NaN where the peers were not
+// accepted.
+inline void sumBlock(const ReduceLaunch& launch, bool accepted, uint64_t block, BlockSpan span,
+                     BlockValues& sum) {
   const wire::ShardLayout& layout = launch.call.layout;
   fill(sum, -0.0f);  // the number that changes no other when added
   for (uint32_t rank = 0; rank < layout.nShards; ++rank) {
@@ -102,7 +109,8 @@ inline void sumBlock(const ReduceLaunch& launch, uint64_t block, BlockSpan span,
       fill(part, floatOfBits(kNanBits));
     for (uint32_t i = 0; i < kBlockElems; ++i) sum.at[i] += part.at[i];
   }
-  for (float& value : sum.at) value *= launch.factor;
+  multiplyAll(sum, launch.factor);
+  if (!accepted) fill(sum, floatOfBits(kNanBits));
   padWithFirst(sum, span.nValues);
 }
 
@@ -115,7 +123,7 @@ inline bool acceptPeers(const ReduceLaunch& launch) {
   return accepted;
 }
 
-inline void reduceShard(const ReduceLaunch& launch) {
+inline void reduceIntoCodes(const ReduceLaunch& launch) {
   const wire::ShardLayout& layout = launch.call.layout;
   const uint64_t nValues = layout.shardElems(launch.shard);
   const bool accepted = acceptPeers(launch);
@@ -128,14 +136,31 @@ inline void reduceShard(const ReduceLaunch& launch) {
   for (uint64_t block = 0; block < blocksOf(nValues); ++block) {
     const BlockSpan span = spanOf(block, nValues);
     BlockValues sum;
-    sumBlock(launch, block, span, sum);
-    if (!accepted) fill(sum, floatOfBits(kNanBits));
+    sumBlock(launch, accepted, block, span, sum);
     encoder.encode(sum, span, launch.residual,
                    launch.output + wire::pairOffset(layout.codec, block),
                    launch.output + wire::codesOffset(layout.codec, block));
   }
   clearMissingBlocks(layout, blocksOf(nValues), launch.output);
   if (launch.measure) sums.addTo(*launch.call.state, 1);
+}
+
+inline void reduceIntoValues(const ReduceLaunch& launch) {
+  const uint64_t nValues = launch.call.layout.shardElems(launch.shard);
+  const bool accepted = acceptPeers(launch);
+  bool allFinite = true;
+  for (uint64_t block = 0; block < blocksOf(nValues); ++block) {
+    const BlockSpan span = spanOf(block, nValues);
+    BlockValues sum;
+    sumBlock(launch, accepted, block, span, sum);
+    allFinite &= storeSpan(launch.call.type, sum, span, launch.values);
+  }
+  core::endCall(*launch.call.state, allFinite);
+}
+
+inline void reduceShard(const ReduceLaunch& launch) {
+  if (launch.values) return reduceIntoValues(launch);
+  reduceIntoCodes(launch);
 }
 
 // Returns whether every value is finite as stored.
@@ -157,12 +182,10 @@ inline bool decodeShard(const DecodeLaunch& launch, uint32_t shard) {
 }
 
 inline void decodeShards(const DecodeLaunch& launch) {
-  SlotState& state = *launch.call.state;
   bool allFinite = true;
   for (uint32_t shard = 0; shard < launch.call.layout.nShards; ++shard)
     allFinite &= decodeShard(launch, shard);
-  if (!allFinite) state.poisonOrdinal = state.ordinal + 1;
-  ++state.ordinal;
+  core::endCall(*launch.call.state, allFinite);
 }
 
 }  // namespace cinch::host

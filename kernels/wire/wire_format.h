@@ -60,15 +60,28 @@ static_assert(offsetof(ShardHeader, planId) == 4 && offsetof(ShardHeader, ordina
 
 inline constexpr uint32_t kHeaderBytes = sizeof(ShardHeader);
 
-// How a bucket of `count` values is cut into `nShards` shards at tile borders. Shard i belongs to
-// rank i. Shards differ by at most one tile; each is stored in `strideBytes()`, the largest one's
-// size, so that exchange and gather move equal messages.
+// How a bucket of `count` values is cut into `nShards` shards; shard i belongs to rank i. Each is
+// stored in `strideBytes()`, the largest one's size, so that exchange and gather move equal
+// messages.
+//
+// Where the cut is free (AllReduce) it lies at tile borders and shards differ by at most one tile.
+// Where NCCL's call fixes it (ReduceScatter, AllGather) every shard has `fixedShard` values and its
+// own, possibly partial, last tile.
 struct ShardLayout {
   uint64_t count;    // values in the bucket
   uint32_t nShards;  // ranks
   Codec codec;
+  uint64_t fixedShard = 0;  // values per shard, count = nShards * fixedShard; 0: the cut is free
 
-  CINCH_HD constexpr uint64_t tiles() const { return (count + kTileElems - 1) / kTileElems; }
+  // A bucket whose shards are fixed.
+  CINCH_HD static constexpr ShardLayout fixed(uint64_t shardElems, uint32_t nShards, Codec codec) {
+    return {shardElems * nShards, nShards, codec, shardElems};
+  }
+
+  // Tiles are numbered through the whole bucket, in the order of the shards.
+  CINCH_HD constexpr uint64_t tiles() const {
+    return fixedShard ? nShards * tilesOf(fixedShard) : tilesOf(count);
+  }
   CINCH_HD constexpr uint64_t firstTile(uint32_t shard) const {
     const uint64_t base = tiles() / nShards, extra = tiles() % nShards;
     return shard * base + (shard < extra ? shard : extra);
@@ -76,8 +89,9 @@ struct ShardLayout {
   CINCH_HD constexpr uint64_t shardTiles(uint32_t shard) const {
     return firstTile(shard + 1) - firstTile(shard);
   }
-  // First value of a shard, and how many it has (the last tile of the bucket may be partial).
+  // First value of a shard, and how many it has (its last tile may be partial).
   CINCH_HD constexpr uint64_t firstElem(uint32_t shard) const {
+    if (fixedShard) return shard * fixedShard;
     const uint64_t elem = firstTile(shard) * kTileElems;
     return elem < count ? elem : count;
   }
@@ -88,6 +102,10 @@ struct ShardLayout {
     return kHeaderBytes + shardTiles(0) * tileBytes(codec);
   }
   CINCH_HD constexpr uint64_t totalBytes() const { return strideBytes() * nShards; }
+
+  CINCH_HD static constexpr uint64_t tilesOf(uint64_t elems) {
+    return (elems + kTileElems - 1) / kTileElems;
+  }
 };
 
 }  // namespace cinch::wire

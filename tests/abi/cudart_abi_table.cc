@@ -37,6 +37,14 @@ const CudartAbi::Row kRows[] = {
     VALUE(cudaDevAttrComputeCapabilityMajor) VALUE(cudaDevAttrComputeCapabilityMinor)
     VALUE(cudaDevAttrStreamPrioritiesSupported) VALUE(cudaDevAttrPageableMemoryAccess)
     VALUE(cudaDevAttrMaxSharedMemoryPerBlockOptin) VALUE(cudaDevAttrMemoryPoolsSupported)
+    VALUE(cudaGraphNodeTypeMemcpy) VALUE(cudaGraphNodeTypeMemset) VALUE(cudaGraphNodeTypeHost)
+    VALUE(cudaGraphNodeTypeGraph) VALUE(cudaGraphNodeTypeWaitEvent)
+    VALUE(cudaGraphNodeTypeEventRecord) VALUE(cudaGraphInstantiateFlagAutoFreeOnLaunch)
+    VALUE(cudaGraphInstantiateFlagUpload) VALUE(cudaGraphInstantiateFlagDeviceLaunch)
+    VALUE(cudaGraphInstantiateFlagUseNodePriority) VALUE(cudaGraphExecUpdateSuccess)
+    VALUE(cudaGraphExecUpdateError) VALUE(cudaGraphExecUpdateErrorTopologyChanged)
+    VALUE(cudaGraphExecUpdateErrorNodeTypeChanged) VALUE(cudaUserObjectNoDestructorSync)
+    VALUE(cudaGraphUserObjectMove)
     VALUE(cudaErrorApiFailureBase) VALUE(cudaHostAllocDefault) VALUE(cudaHostAllocPortable)
     VALUE(cudaHostAllocMapped) VALUE(cudaHostAllocWriteCombined) VALUE(cudaStreamDefault)
     VALUE(cudaStreamNonBlocking) VALUE(cudaEventDefault) VALUE(cudaEventBlockingSync)
@@ -44,6 +52,11 @@ const CudartAbi::Row kRows[] = {
     VALUE(cudaEventRecordExternal) VALUE(cudaEventWaitDefault) VALUE(cudaEventWaitExternal)
     {"cudaStreamLegacy", reinterpret_cast<long>(cudaStreamLegacy), ""},
     {"cudaStreamPerThread", reinterpret_cast<long>(cudaStreamPerThread), ""},
+    SIZE(cudaGraphEdgeData) FIELD(cudaGraphEdgeData, from_port) FIELD(cudaGraphEdgeData, to_port)
+    FIELD(cudaGraphEdgeData, type) FIELD(cudaGraphEdgeData, reserved)
+    SIZE(cudaGraphExecUpdateResultInfo) FIELD(cudaGraphExecUpdateResultInfo, result)
+    FIELD(cudaGraphExecUpdateResultInfo, errorNode)
+    FIELD(cudaGraphExecUpdateResultInfo, errorFromNode)
     SIZE(cudaError_t) SIZE(dim3) SIZE(uint3) SIZE(cudaPointerAttributes) SIZE(cudaDeviceProp)
     FIELD(cudaPointerAttributes, type) FIELD(cudaPointerAttributes, device)
     FIELD(cudaPointerAttributes, devicePointer) FIELD(cudaPointerAttributes, hostPointer)
@@ -116,6 +129,12 @@ const CudartAbi::Row kRows[] = {
     FUNCTION(cudaLaunchHostFunc) FUNCTION(cudaStreamAddCallback) FUNCTION(cudaStreamBeginCapture)
     FUNCTION(cudaStreamEndCapture) FUNCTION(cudaStreamIsCapturing)
     FUNCTION(cudaStreamGetCaptureInfo) FUNCTION(cudaThreadExchangeStreamCaptureMode)
+    FUNCTION(cudaGraphInstantiate) FUNCTION(cudaGraphInstantiateWithFlags)
+    FUNCTION(cudaGraphExecUpdate) FUNCTION(cudaGraphUpload) FUNCTION(cudaGraphLaunch)
+    FUNCTION(cudaGraphExecDestroy) FUNCTION(cudaGraphDestroy) FUNCTION(cudaGraphGetNodes)
+    FUNCTION(cudaGraphNodeGetType) FUNCTION(cudaGraphRetainUserObject)
+    FUNCTION(cudaGraphReleaseUserObject) FUNCTION(cudaUserObjectCreate)
+    FUNCTION(cudaUserObjectRetain) FUNCTION(cudaUserObjectRelease)
     FUNCTION(cudaEventCreate) FUNCTION(cudaEventCreateWithFlags) FUNCTION(cudaEventDestroy)
     FUNCTION(cudaEventRecord) FUNCTION(cudaEventRecordWithFlags) FUNCTION(cudaEventSynchronize)
     FUNCTION(cudaEventQuery) FUNCTION(cudaEventElapsedTime) FUNCTION(cudaLaunchKernel)
@@ -166,13 +185,33 @@ std::string useStream() {
   return done && back == 42 ? "" : cudaGetErrorName(cudaGetLastError());
 }
 
+// A graph of one host function, launched twice.
+std::string replayGraph() {
+  int value = 40;
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  const bool done =
+      cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess &&
+      cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess &&
+      cudaLaunchHostFunc(stream, addOne, &value) == cudaSuccess &&
+      cudaStreamEndCapture(stream, &graph) == cudaSuccess &&
+      cudaGraphInstantiate(&executable, graph, 0) == cudaSuccess &&
+      cudaGraphLaunch(executable, stream) == cudaSuccess &&
+      cudaGraphLaunch(executable, stream) == cudaSuccess &&
+      cudaStreamSynchronize(stream) == cudaSuccess &&
+      cudaGraphExecDestroy(executable) == cudaSuccess && cudaGraphDestroy(graph) == cudaSuccess &&
+      cudaStreamDestroy(stream) == cudaSuccess;
+  return done && value == 42 ? "" : cudaGetErrorName(cudaGetLastError());
+}
+
 std::string launchKernel() {
   const cudaError_t error = cudaLaunchKernel(nullptr, dim3(1, 2, 3), dim3(4), nullptr, 0, nullptr);
   return error == cudaErrorNotSupported ? "" : cudaGetErrorName(error);
 }
 
 std::string run() {
-  for (const auto part : {describeDevice, useStream, launchKernel})
+  for (const auto part : {describeDevice, useStream, replayGraph, launchKernel})
     if (const std::string failure = part(); !failure.empty()) return failure;
   return "";
 }

@@ -69,11 +69,18 @@ GoldenParameters GoldenFile::parameters() const {
 
 wire::ShardLayout GoldenFile::layout() const {
   const GoldenParameters p = parameters();
-  return {p.count, p.nShards, static_cast<wire::Codec>(p.codec)};
+  return {p.count, p.nShards, static_cast<wire::Codec>(p.codec), p.fixedShard};
 }
 
 ElementType GoldenFile::type() const {
   return static_cast<ElementType>(parameters().type);
+}
+
+InputFactor GoldenFile::inputFactor() const {
+  InputFactor factor;
+  const std::vector<uint8_t>& bytes = section("inputFactor");
+  if (bytes.size() == sizeof factor.value) std::memcpy(&factor.value, bytes.data(), bytes.size());
+  return factor;
 }
 
 const std::vector<uint8_t>& GoldenFile::section(const std::string& name) const {

@@ -1,6 +1,6 @@
-// Golden vectors: what one version of the wire format makes of given inputs, in full. One file per
-// codec and element type, in a folder per wire version. They are committed once, never written
-// again, and every later release must still agree with them.
+// Golden vectors: what one version of the wire format makes of given inputs, in full. Two files per
+// codec and element type, one of them with fixed shards, in a folder per wire version. They are
+// committed once, never written again, and every later release must still agree with them.
 //
 // A file is "CINCHGLD", then sections to the end: a name of 24 bytes padded with zeros, the number
 // of bytes as 64 bits, the bytes. Everything is little-endian.
@@ -28,16 +28,18 @@ struct GoldenParameters {
   uint32_t ownShard;  // of the reduce launch
   float gain;
   float factor;
-  uint32_t reserved;
+  uint32_t fixedShard;  // values per shard; 0: the cut is free
 };
 static_assert(sizeof(GoldenParameters) == 48);
 
 // Sections, besides the parameters:
+//   inputFactor                              fp32; none: 1
 //   input, residual, encoded, nextResidual   encode of all shards, and what becomes of the residual
 //   decoded                                  decode of `encoded`
 //   peers, ownerResidual, reduced, nextOwnerResidual
 //       reduce of shard `ownShard`, whose own part and stage 1 residual are those of `input` and
 //       `residual`
+//   values                                   the same reduce into values; with fixed shards only
 class GoldenFile {
  public:
   static Result<GoldenFile> read(const std::string& path);
@@ -47,6 +49,7 @@ class GoldenFile {
   GoldenParameters parameters() const;
   wire::ShardLayout layout() const;
   ElementType type() const;
+  InputFactor inputFactor() const;
   // Empty where there is no such section.
   const std::vector<uint8_t>& section(const std::string& name) const;
   void setParameters(const GoldenParameters& parameters);

@@ -105,11 +105,13 @@ class Golden:
 
     def __init__(self, path):
         self.sections = self.read_sections(path.read_bytes())
-        (self.count, self.ranks, self.bits, self.kind, self.plan, self.slot, self.ordinal,
-         self.own, self.gain, self.factor, _) = struct.unpack("<Q7IffI", self["parameters"])
+        (self.count, self.ranks, self.bits, self.kind, self.plan, self.slot, self.ordinal, self.own,
+         self.gain, self.factor, self.fixed) = struct.unpack("<Q7IffI", self["parameters"])
         self.tiles = -(-self.count // (BLOCK * TILE_BLOCKS))
         self.tile_bytes = 32 + TILE_BLOCKS * 16 * self.bits
-        self.stride = 16 + -(-self.tiles // self.ranks) * self.tile_bytes
+        first, end = self.shard(0)
+        self.stride = 16 + -(-(end - first) // (BLOCK * TILE_BLOCKS)) * self.tile_bytes
+        self.input_factor = self.floats("inputFactor")[0] if "inputFactor" in self.sections else 1.0
 
     @staticmethod
     def read_sections(data):
@@ -128,12 +130,19 @@ class Golden:
     def floats(self, name):
         return list(struct.unpack(f"<{len(self[name]) // 4}f", self[name]))
 
-    def elements(self, name):
-        stored = struct.unpack(f"<{self.count}{FORMATS[self.kind]}", self[name])
-        return [value_of(self.kind, bits) for bits in stored]
+    def own_values(self):
+        """The bucket of the rank that encodes, times its factor."""
+        stored = struct.unpack(f"<{self.count}{FORMATS[self.kind]}", self["input"])
+        return [multiply(value_of(self.kind, bits), self.input_factor) for bits in stored]
+
+    def to_elements(self, values):
+        return struct.pack(f"<{len(values)}{FORMATS[self.kind]}",
+                           *[bits_of(self.kind, value) for value in values])
 
     def shard(self, index):
         """First and end value of a shard."""
+        if self.fixed:
+            return index * self.fixed, (index + 1) * self.fixed
         base, extra = divmod(self.tiles, self.ranks)
         ends = [(base * i + min(i, extra)) * BLOCK * TILE_BLOCKS for i in (index, index + 1)]
         return [min(end, self.count) for end in ends]
@@ -170,7 +179,7 @@ class Golden:
         return values
 
     def check_encode(self):
-        values, residual = self.elements("input"), self.floats("residual")
+        values, residual = self.own_values(), self.floats("residual")
         encoded, left = b"", []
         for rank in range(self.ranks):
             first, end = self.shard(rank)
@@ -185,15 +194,14 @@ class Golden:
             first, end = self.shard(rank)
             data = self["encoded"][rank * self.stride:(rank + 1) * self.stride]
             values += self.decode_shard(data, end - first)
-        stored = [bits_of(self.kind, value) for value in values]
-        assert struct.pack(f"<{self.count}{FORMATS[self.kind]}", *stored) == self["decoded"]
+        assert self.to_elements(values) == self["decoded"]
 
     def part_of(self, rank):
         first, end = self.shard(self.own)
         if rank != self.own:
             data = self["peers"][rank * self.stride:(rank + 1) * self.stride]
             return self.decode_shard(data, end - first)
-        return [add(x, e) for x, e in zip(self.elements("input")[first:end],
+        return [add(x, e) for x, e in zip(self.own_values()[first:end],
                                           self.floats("residual")[first:end])]
 
     def check_reduce(self):
@@ -204,6 +212,8 @@ class Golden:
         reduced, left = self.encode_shard(total, self.floats("ownerResidual"))
         assert reduced == self["reduced"]
         assert struct.pack(f"<{len(left)}f", *left) == self["nextOwnerResidual"]
+        if self.fixed:
+            assert self.to_elements(total) == self["values"]
 
 
 def main(folder):

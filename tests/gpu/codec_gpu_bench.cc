@@ -146,7 +146,10 @@ class Bench {
     resetStates();
     encode(each);
     reduce(each);
-    if (!each.feedback) decode(each);
+    if (!each.feedback) {
+      reduceIntoValues(each);
+      decode(each);
+    }
     check(cudaDeviceSynchronize(), "kernels");
     if (*fault_ == 0) return;
     fprintf(stderr, "codec_gpu_bench: headers were refused, so nothing was decoded\n");
@@ -154,9 +157,10 @@ class Bench {
   }
 
  private:
-  static constexpr size_t kStates = kSets * (kRepeats + kWarmups);
+  static constexpr size_t kStates = 2 * kSets * (kRepeats + kWarmups);
 
-  // A decode ends its call; each gets a state of its own, so that all see the same ordinal.
+  // Decode and reduce into values end their call; each launch gets a state of its own, so that all
+  // see the same ordinal.
   void resetStates() {
     SlotState start{};
     start.ordinal = 1;
@@ -181,10 +185,13 @@ class Bench {
   void encode(const Case& each) {
     const CallContext context = call(each);
     const double us = timer_.measure(sets_, [&](const Set& set) {
-      const EncodeLaunch launch{
-          context, set.values.bytes(), each.feedback ? set.residual.floats() : nullptr,
-          0.1f,    set.coded.bytes(),  -1,
-          false};
+      const EncodeLaunch launch{.call = context,
+                                .input = set.values.bytes(),
+                                .residual = each.feedback ? set.residual.floats() : nullptr,
+                                .gain = 0.1f,
+                                .output = set.coded.bytes(),
+                                .skipShard = -1,
+                                .measure = false};
       check(table().encode(&launch, nullptr), "encode");
     });
     const double residualBytes = each.feedback ? 8.0 * static_cast<double>(each.count()) : 0;
@@ -196,22 +203,43 @@ class Bench {
     const CallContext context = call(each);
     const double us = timer_.measure(sets_, [&](const Set& set) {
       float* const residual = each.feedback ? set.residual.floats() : nullptr;
-      const ReduceLaunch launch{context,
-                                0,
-                                set.coded.bytes(),
-                                set.values.bytes(),
-                                residual,
-                                residual ? residual + each.count() / 2 : nullptr,
-                                0.1f,
-                                1.0f,
-                                set.output.bytes(),
-                                false};
+      const ReduceLaunch launch{.call = context,
+                                .shard = 0,
+                                .peers = set.coded.bytes(),
+                                .ownInput = set.values.bytes(),
+                                .ownResidual = residual,
+                                .residual = residual ? residual + each.count() / 2 : nullptr,
+                                .gain = 0.1f,
+                                .factor = 1.0f,
+                                .output = set.output.bytes(),
+                                .measure = false};
       check(table().reduce(&launch, nullptr), "reduce");
     });
     const auto shard = static_cast<double>(context.layout.shardElems(0));
     report(each.name("reduce"), us,
            shard * (elementBytes(each.type) + (each.feedback ? 16.0 : 0.0)) +
                static_cast<double>(context.layout.totalBytes()));
+  }
+
+  void reduceIntoValues(const Case& each) {
+    const double us = timer_.measure(sets_, [&](const Set& set) {
+      const ReduceLaunch launch{.call = call(each, nextState_++),
+                                .shard = 0,
+                                .peers = set.coded.bytes(),
+                                .ownInput = set.values.bytes(),
+                                .ownResidual = nullptr,
+                                .residual = nullptr,
+                                .gain = 0,
+                                .factor = 1.0f,
+                                .output = nullptr,
+                                .values = set.output.bytes(),
+                                .measure = false};
+      check(table().reduce(&launch, nullptr), "reduce into values");
+    });
+    const wire::ShardLayout layout = call(each).layout;
+    report(each.name("reduce into values"), us,
+           static_cast<double>(layout.shardElems(0) * 2 * elementBytes(each.type)) +
+               static_cast<double>(layout.totalBytes()));
   }
 
   void decode(const Case& each) {

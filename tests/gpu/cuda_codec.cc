@@ -87,6 +87,20 @@ class DeviceCall {
   CallContext call_;
 };
 
+// The input factor of a launch; its scalar, if any, on the device.
+class DeviceFactor {
+ public:
+  DeviceFactor(const InputFactor& host, ElementType type)
+      : value_(host.value), scalar_(host.device, elementBytes(type)), has_(host.device) {}
+
+  InputFactor get() const { return {value_, has_ ? scalar_.get() : nullptr}; }
+
+ private:
+  float value_;
+  DeviceCopy scalar_;
+  bool has_;
+};
+
 template <class Launch>
 void launchAndWait(int (*function)(const Launch*, void*), const Launch& launch) {
   expectSuccess(function(&launch, nullptr), "launch");
@@ -97,12 +111,14 @@ void encodeShards(const EncodeLaunch& launch) {
   const wire::ShardLayout& layout = launch.call.layout;
   const DeviceCall call(launch.call);
   const DeviceCopy input(launch.input, layout.count * elementBytes(launch.call.type));
+  const DeviceFactor factor(launch.inputFactor, launch.call.type);
   DeviceCopy residual(launch.residual, layout.count * sizeof(float));
   DeviceCopy output(launch.output, layout.totalBytes());
 
   EncodeLaunch onDevice = launch;
   onDevice.call = call.get();
   onDevice.input = input.get();
+  onDevice.inputFactor = factor.get();
   onDevice.residual = launch.residual ? residual.floats() : nullptr;
   onDevice.output = output.get();
   launchAndWait(table().encode, onDevice);
@@ -113,9 +129,12 @@ void encodeShards(const EncodeLaunch& launch) {
 void reduceShard(const ReduceLaunch& launch) {
   const wire::ShardLayout& layout = launch.call.layout;
   const uint64_t count = layout.shardElems(launch.shard);
+  const uint64_t nValueBytes = count * elementBytes(launch.call.type);
+  const bool inPlace = launch.values == launch.ownInput;
   const DeviceCall call(launch.call);
   const DeviceCopy peers(launch.peers, layout.totalBytes());
-  const DeviceCopy own(launch.ownInput, count * elementBytes(launch.call.type));
+  const DeviceFactor factor(launch.inputFactor, launch.call.type);
+  DeviceCopy own(launch.ownInput, nValueBytes), values(launch.values, nValueBytes);
   DeviceCopy ownResidual(launch.ownResidual, count * sizeof(float));
   DeviceCopy residual(launch.residual, count * sizeof(float));
   DeviceCopy output(launch.output, layout.strideBytes());
@@ -124,13 +143,16 @@ void reduceShard(const ReduceLaunch& launch) {
   onDevice.call = call.get();
   onDevice.peers = peers.get();
   onDevice.ownInput = own.get();
+  onDevice.inputFactor = factor.get();
   onDevice.ownResidual = launch.ownResidual ? ownResidual.floats() : nullptr;
   onDevice.residual = launch.residual ? residual.floats() : nullptr;
-  onDevice.output = output.get();
+  onDevice.output = launch.output ? output.get() : nullptr;
+  onDevice.values = !launch.values ? nullptr : inPlace ? own.get() : values.get();
   launchAndWait(table().reduce, onDevice);
   ownResidual.fetch(launch.ownResidual);
   residual.fetch(launch.residual);
   output.fetch(launch.output);
+  (inPlace ? own : values).fetch(launch.values);
 }
 
 void decodeShards(const DecodeLaunch& launch) {

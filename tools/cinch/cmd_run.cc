@@ -10,6 +10,7 @@
 
 #include "common/param.h"
 #include "common/result.h"
+#include "interpose/real/nccl_content.h"
 #include "tools/cinch/commands.h"
 
 namespace cinch {
@@ -107,6 +108,27 @@ Result<void> prepareEnvironment(const RunOptions& options) {
   return setPreload();
 }
 
+// The file that a command's name stands for; empty where there is none.
+std::string findProgram(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  std::string_view folders = valueOf("PATH");
+  while (!folders.empty()) {
+    const size_t end = std::min(folders.find(':'), folders.size());
+    const std::string path = std::string(folders.substr(0, end)) + "/" + name;
+    if (access(path.c_str(), X_OK) == 0) return path;
+    folders.remove_prefix(std::min(end + 1, folders.size()));
+  }
+  return {};
+}
+
+// A preloaded library never runs in a program that holds its own NCCL, so nobody else can say it.
+void noteHiddenNccl(const std::string& command) {
+  const std::string path = findProgram(command);
+  const Result<NcclContent> content = readNcclContent(path);
+  if (content.ok() && content.value().hidesNccl())
+    fmt::print(stderr, "cinch run: {}\n", hiddenNcclText(path, content.value()));
+}
+
 // Returns only where the command cannot be started.
 int execute(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
@@ -136,6 +158,7 @@ int runCommand(const RunOptions& options) {
     fmt::print(stderr, "cinch run: {}\n", error.message);
     return error.status == Status::invalidUsage ? kExitUsage : kExitCannotRun;
   }
+  noteHiddenNccl(options.command[0]);
   return execute(options.command);
 }
 

@@ -1,7 +1,7 @@
-// What one thread does in a decode launch. Row y of the grid decodes shard y; the last CTA of the
-// grid to finish ends the call.
+// What one thread does in a decode launch. Row y of the grid decodes shard y.
 #pragma once
 
+#include "kernels/cuda/agent/call_end.cuh"
 #include "kernels/cuda/agent/encoded_shard.cuh"
 
 namespace cinch::cuda {
@@ -23,40 +23,14 @@ class DecodeAgent {
     for (BlockWalk walk(extent_.nBlocks()); !walk.atEnd(); walk.advance()) {
       const Values values =
           faults ? filled(kNan) : decodeOctet(loadCoded<codec>(input_, walk.block));
-      allFinite &= store(values, walk.block);
+      allFinite &= storeValues<type>(values, output_ + firstOfLane(walk.block),
+                                     extent_.valuesOfLane(walk.block));
     }
-    endCall(allFinite);
+    endCall(call_.state, allFinite);
   }
 
  private:
   using Storage = typename ElementTraits<type>::Storage;
-
-  // Returns whether this lane's values are finite as stored.
-  __device__ bool store(const Values& values, uint32_t block) const {
-    const uint32_t n = extent_.valuesOfLane(block);
-    Octet<Storage> octet;
-    bool allFinite = true;
-#pragma unroll
-    for (uint32_t i = 0; i < kValuesPerLane; ++i) {
-      octet.at[i] = ElementTraits<type>::fromFloat(values.at[i]);
-      allFinite &= i >= n || ElementTraits<type>::isStorageFinite(octet.at[i]);
-    }
-    storeOctet(octet, output_ + firstOfLane(block), n);
-    return allFinite;
-  }
-
-  // Advances the ordinal once all CTAs have read it, and has the next call drop its residuals where
-  // anything was not finite.
-  __device__ void endCall(bool allFinite) const {
-    SlotState* state = call_.state;
-    const bool ctaFinite = __syncthreads_and(allFinite);
-    if (threadIdx.x != 0) return;
-    if (!ctaFinite) state->poisonOrdinal = ordinal_ + 1;
-    __threadfence();
-    if (atomicAdd(&state->ticket, 1u) + 1 < gridDim.x * gridDim.y) return;
-    state->ticket = 0;
-    state->ordinal = ordinal_ + 1;
-  }
 
   const CallContext& call_;
   uint32_t ordinal_;

@@ -1,6 +1,8 @@
 // What one thread does in an encode launch. Row y of the grid codes shard y.
 #pragma once
 
+#include "kernels/core/call_state.h"
+#include "kernels/core/input_factor.h"
 #include "kernels/cuda/agent/block_writer.cuh"
 
 namespace cinch::cuda {
@@ -18,6 +20,7 @@ class EncodeAgent {
         output_(launch.output + shard * call_.layout.strideBytes()),
         extent_(call_.layout.shardElems(shard)),
         input_(static_cast<const Storage*>(launch.input) + call_.layout.firstElem(shard)),
+        inputFactor_(launch.inputFactor),
         writer_(output_,
                 launch.residual ? launch.residual + call_.layout.firstElem(shard) : nullptr,
                 launch.gain, core::isPoisoned(*call_.state)) {}
@@ -30,7 +33,7 @@ class EncodeAgent {
       const uint32_t block = walk.block;
       const uint32_t n = extent_.valuesOfLane(block);
       const Values residual = writer_.loadResidual(block, n);
-      const Values values = toValues<type>(next);
+      const Values values = toValues<type>(next, core::valueOf<type>(inputFactor_));
       walk.advance();
       next = load(walk.block);  // on its way while this block is coded
       writer_.write(block, n, values, residual);
@@ -50,6 +53,7 @@ class EncodeAgent {
   uint8_t* output_;
   ShardExtent extent_;
   const Storage* input_;
+  const InputFactor& inputFactor_;  // looked up for each block: there is no register to keep it
   BlockWriter<codec, kept> writer_;
 };
 

@@ -59,13 +59,31 @@ __device__ void storeOctet(const Octet<Storage>& octet, Storage* to, uint32_t n)
   }
 }
 
+// The values times `factor`.
 template <ElementType type>
-__device__ Values toValues(const Octet<typename ElementTraits<type>::Storage>& octet) {
+__device__ Values toValues(const Octet<typename ElementTraits<type>::Storage>& octet,
+                           float factor) {
   Values values;
 #pragma unroll
   for (uint32_t i = 0; i < kValuesPerLane; ++i)
-    values.at[i] = ElementTraits<type>::toFloat(octet.at[i]);
+    values.at[i] = ElementTraits<type>::toFloat(octet.at[i]) * factor;
   return values;
+}
+
+// Rounds the first `n` of eight values to their type and writes them. Returns whether they are
+// finite as stored.
+template <ElementType type>
+__device__ bool storeValues(const Values& values, typename ElementTraits<type>::Storage* to,
+                            uint32_t n) {
+  Octet<typename ElementTraits<type>::Storage> octet;
+  bool allFinite = true;
+#pragma unroll
+  for (uint32_t i = 0; i < kValuesPerLane; ++i) {
+    octet.at[i] = ElementTraits<type>::fromFloat(values.at[i]);
+    allFinite &= i >= n || ElementTraits<type>::isStorageFinite(octet.at[i]);
+  }
+  storeOctet(octet, to, n);
+  return allFinite;
 }
 
 // The codes of eight values, value 0 in the lowest bits: a word of as many bytes as a code has

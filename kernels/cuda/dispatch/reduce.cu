@@ -11,6 +11,19 @@ __global__ void __launch_bounds__(kThreadsPerCta, ctasForRegisters(kept))
   ReduceAgent<type, codec, kept>(launch).run();
 }
 
+template <ElementType type, wire::Codec codec>
+__global__ void __launch_bounds__(kThreadsPerCta, ctasForRegisters(Kept::codes))
+    reduceIntoValuesKernel(const __grid_constant__ ReduceLaunch launch) {
+  ReduceIntoValuesAgent<type, codec>(launch).run();
+}
+
+template <ElementType type, wire::Codec codec>
+auto kernelFor(const ReduceLaunch& launch) {
+  if (launch.values) return reduceIntoValuesKernel<type, codec>;
+  return keptBy(launch) == Kept::statistics ? reduceKernel<type, codec, Kept::statistics>
+                                            : reduceKernel<type, codec, Kept::residual>;
+}
+
 }  // namespace
 
 int launchReduce(const ReduceLaunch* launch, void* stream) {
@@ -22,10 +35,7 @@ int launchReduce(const ReduceLaunch* launch, void* stream) {
   if (const cudaError_t error = gridFor(nBlocks, 1, &grid)) return error;
   return withInstance(launch->call, cudaErrorInvalidValue,
                       [&]<ElementType type, wire::Codec codec>() {
-                        const auto kernel = keptBy(*launch) == Kept::statistics
-                                                ? reduceKernel<type, codec, Kept::statistics>
-                                                : reduceKernel<type, codec, Kept::residual>;
-                        return launchGrid(kernel, grid, *launch, stream);
+                        return launchGrid(kernelFor<type, codec>(*launch), grid, *launch, stream);
                       });
 }
 

@@ -3,6 +3,7 @@
 
 #include "common/nccl_types.h"
 #include "tests/fake/nccl/fake_comm.h"
+#include "tests/fake/nccl/later_types.h"
 #include "tests/fake/nccl/recorder.h"
 #include "tests/fake/nccl/records.h"
 
@@ -43,3 +44,8 @@ FAKE_EXPORT void pncclResetDebugInit() {
   note(records.ResetDebugInit);
 }
 extern "C" FAKE_ALIAS(ResetDebugInit) void ncclResetDebugInit();
+
+FAKE_EXPORT void pncclParamDumpAll() {
+  note(records.ParamDumpAll);
+}
+extern "C" FAKE_ALIAS(ParamDumpAll) void ncclParamDumpAll();

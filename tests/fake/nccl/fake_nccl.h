@@ -1,8 +1,8 @@
 // What a test asks the fake libnccl.so.2: which calls arrived, with which arguments, and what they
 // should answer. Plain C ABI, so that it can also be found with dlsym.
 //
-// The fake exports NCCL 2.28's public functions as the real library does (weak ncclX, strong
-// pncclX, unversioned). It never moves data and never waits. Names are given without prefix:
+// The fake exports the public functions of NCCL 2.18 to 2.32 as the real library does (weak ncclX,
+// strong pncclX, unversioned). It never moves data and never waits. Names are given without prefix:
 // "AllReduce". Thread-safe.
 #pragma once
 

@@ -14,7 +14,8 @@ Record* find(const char* name) {
 #define FAKE_NCCL(Name, ...) &records.Name,
   Record* const all[] = {
 #include "tests/fake/nccl/functions.def"
-      &records.GetErrorString, &records.GetLastError, &records.ResetDebugInit};
+      &records.GetErrorString, &records.GetLastError, &records.ResetDebugInit,
+      &records.ParamDumpAll};
 #undef FAKE_NCCL
   for (Record* record : all) {
     if (strcmp(record->name, name) == 0) return record;

@@ -11,7 +11,7 @@
 
 namespace cinch::fake {
 
-inline constexpr int kMaxArgs = 8;
+inline constexpr int kMaxArgs = 11;
 
 struct Record {
   const char* name = nullptr;

@@ -1,4 +1,4 @@
-// One record for every public function of NCCL 2.28.
+// One record for every public function of NCCL 2.18 to 2.32.
 #pragma once
 
 #include "tests/fake/nccl/recorder.h"
@@ -12,6 +12,7 @@ struct Records {
   Record GetErrorString{"GetErrorString"};
   Record GetLastError{"GetLastError"};
   Record ResetDebugInit{"ResetDebugInit"};
+  Record ParamDumpAll{"ParamDumpAll"};
 };
 
 extern Records records;

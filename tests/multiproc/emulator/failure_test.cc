@@ -256,9 +256,9 @@ TEST(Arguments, OfInitAreChecked) {
     EXPECT_EQ(ncclCommInitRank(&comm, 2, id, -1), ncclInvalidArgument);
     EXPECT_EQ(ncclCommInitRank(&comm, 1, ncclUniqueId{}, 0), ncclInvalidArgument);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
+    config.blocking = 7;
     EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInvalidArgument);
-    expectLastErrorNames("not in the emulator yet");
+    expectLastErrorNames("blocking");
     config.magic = 0;
     EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInvalidArgument);
     EXPECT_EQ(comm, nullptr);

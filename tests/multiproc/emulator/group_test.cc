@@ -5,24 +5,10 @@
 #include <thread>
 #include <vector>
 
-#include "tests/multiproc/emulator/rank_processes.h"
+#include "tests/multiproc/emulator/support.h"
 
 namespace cinch::test {
 namespace {
-
-class Stream {
- public:
-  Stream() { EXPECT_EQ(cudaStreamCreate(&stream_), cudaSuccess); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  ~Stream() { EXPECT_EQ(cudaStreamDestroy(stream_), cudaSuccess); }
-
-  operator cudaStream_t() const { return stream_; }
-  void wait() const { EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess); }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
 
 std::vector<int> message(int from, int to, size_t count) {
   std::vector<int> values(count);

@@ -156,19 +156,21 @@ bool GuardedBytes::isIntact() const {
          std::all_of(begin + static_cast<ptrdiff_t>(size_), storage_.end(), isGuard);
 }
 
-VirtualRanks::VirtualRanks(const AllReduce& settings, const host::HostCodec& codec)
+VirtualRanks::VirtualRanks(const Collective& settings, const host::HostCodec& codec)
     : settings_(settings),
       codec_(codec),
-      layout_{settings.count, settings.nRanks, settings.codec},
+      layout_(settings.fixedShard
+                  ? wire::ShardLayout::fixed(settings.fixedShard, settings.nRanks, settings.codec)
+                  : wire::ShardLayout{settings.count, settings.nRanks, settings.codec}),
       ranks_(settings.nRanks) {
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     VirtualRank& each = ranks_[rank];
-    each.input.resize(settings.count * elementBytes(settings.type));
+    each.input.resize(layout_.count * elementBytes(settings.type));
     each.output.resize(each.input.size());
     each.encoded.resize(layout_.totalBytes());
     each.received.resize(layout_.totalBytes());
     each.reduced.resize(layout_.strideBytes());
-    each.residual.resize(settings.count);
+    each.residual.resize(layout_.count);
     each.ownerResidual.resize(layout_.shardElems(static_cast<uint32_t>(rank)));
     each.state.ordinal = 1;
   }
@@ -185,12 +187,23 @@ void VirtualRanks::run() {
   gatherAndDecode();
 }
 
+void VirtualRanks::runReduceScatter() {
+  encode();
+  exchange();
+  reduceIntoValues();
+}
+
 void VirtualRanks::encode() {
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     VirtualRank& each = ranks_[rank];
-    codec_.encodeShards({callOf(each), each.input.data(),
-                         settings_.feedback ? each.residual.data() : nullptr, settings_.gain,
-                         each.encoded.data(), static_cast<int32_t>(rank), settings_.measure});
+    codec_.encodeShards({.call = callOf(each),
+                         .input = each.input.data(),
+                         .inputFactor = settings_.inputFactor,
+                         .residual = settings_.feedback ? each.residual.data() : nullptr,
+                         .gain = settings_.gain,
+                         .output = each.encoded.data(),
+                         .skipShard = static_cast<int32_t>(rank),
+                         .measure = settings_.measure});
   }
 }
 
@@ -203,16 +216,41 @@ void VirtualRanks::exchange() {
                     stride);
 }
 
+ReduceLaunch VirtualRanks::reduceLaunch(uint32_t rank) {
+  VirtualRank& each = ranks_[rank];
+  const uint64_t first = layout_.firstElem(rank);
+  return {.call = callOf(each),
+          .shard = rank,
+          .peers = each.received.data(),
+          .ownInput = each.input.data() + first * elementBytes(settings_.type),
+          .inputFactor = settings_.inputFactor,
+          .ownResidual = settings_.feedback ? each.residual.data() + first : nullptr,
+          .residual = nullptr,
+          .gain = settings_.gain,
+          .factor = settings_.factor,
+          .output = nullptr,
+          .measure = settings_.measure};
+}
+
 void VirtualRanks::reduce() {
-  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    ReduceLaunch launch = reduceLaunch(rank);
+    launch.residual = settings_.feedback ? ranks_[rank].ownerResidual.data() : nullptr;
+    launch.output = ranks_[rank].reduced.data();
+    codec_.reduceShard(launch);
+  }
+}
+
+void VirtualRanks::reduceIntoValues() {
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     VirtualRank& each = ranks_[rank];
-    const auto shard = static_cast<uint32_t>(rank);
-    const uint64_t first = layout_.firstElem(shard);
-    codec_.reduceShard({callOf(each), shard, each.received.data(),
-                        each.input.data() + first * elementBytes(settings_.type),
-                        settings_.feedback ? each.residual.data() + first : nullptr,
-                        settings_.feedback ? each.ownerResidual.data() : nullptr, settings_.gain,
-                        settings_.factor, each.reduced.data(), settings_.measure});
+    const uint32_t nBytes = elementBytes(settings_.type);
+    uint8_t* const own = each.input.data() + layout_.firstElem(rank) * nBytes;
+    each.output.resize(layout_.shardElems(rank) * nBytes);
+    ReduceLaunch launch = reduceLaunch(rank);
+    launch.values = settings_.inPlace ? own : each.output.data();
+    codec_.reduceShard(launch);
+    if (settings_.inPlace) std::memcpy(each.output.data(), own, each.output.size());
   }
 }
 
@@ -229,11 +267,12 @@ void VirtualRanks::setInput(size_t rank, const std::vector<float>& values) {
 }
 
 std::vector<float> VirtualRanks::inputOf(size_t rank) const {
-  return fromElements(settings_.type, ranks_[rank].input.data(), settings_.count);
+  return fromElements(settings_.type, ranks_[rank].input.data(), layout_.count);
 }
 
 std::vector<float> VirtualRanks::outputOf(size_t rank) const {
-  return fromElements(settings_.type, ranks_[rank].output.data(), settings_.count);
+  const std::vector<uint8_t>& output = ranks_[rank].output;
+  return fromElements(settings_.type, output.data(), output.size() / elementBytes(settings_.type));
 }
 
 }  // namespace cinch::test

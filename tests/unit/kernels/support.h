@@ -1,5 +1,5 @@
 // What the codec tests share: values as elements of a type, data that is hard to code, buffers that
-// notice writes outside, and all ranks of an allreduce in one process.
+// notice writes outside, and all ranks of a collective in one process.
 #pragma once
 
 #include <cstdint>
@@ -53,15 +53,19 @@ class GuardedBytes {
   std::vector<uint8_t> storage_;
 };
 
-struct AllReduce {
+// An AllReduce, or a ReduceScatter where the shards are fixed.
+struct Collective {
   uint64_t count = 0;
+  uint64_t fixedShard = 0;  // values per rank, instead of `count`
   uint32_t nRanks = 1;
   wire::Codec codec = wire::Codec::q4;
   ElementType type = ElementType::fp32;
   bool feedback = false;
   float gain = 0.1f;
+  InputFactor inputFactor = {};
   float factor = 1.0f;
   bool measure = false;
+  bool inPlace = false;  // ReduceScatter only
 };
 
 // One rank's buffers and device state.
@@ -75,14 +79,17 @@ struct VirtualRank {
 // All ranks of one communicator; messages are copies.
 class VirtualRanks {
  public:
-  VirtualRanks(const AllReduce& settings, const host::HostCodec& codec);
+  VirtualRanks(const Collective& settings, const host::HostCodec& codec);
 
-  // One whole call on all ranks: encode, exchange, reduce, gather, decode.
+  // One whole AllReduce on all ranks: encode, exchange, reduce, gather, decode.
   void run();
-  // The parts of it, for tests that step in between.
+  // One whole ReduceScatter: encode, exchange, reduce into values.
+  void runReduceScatter();
+  // The parts of them, for tests that step in between.
   void encode();
   void exchange();
   void reduce();
+  void reduceIntoValues();
   void gatherAndDecode();
 
   const wire::ShardLayout& layout() const { return layout_; }
@@ -90,12 +97,15 @@ class VirtualRanks {
   VirtualRank& operator[](size_t rank) { return ranks_[rank]; }
   void setInput(size_t rank, const std::vector<float>& values);
   std::vector<float> inputOf(size_t rank) const;
+  // What an AllReduce left on a rank, or a ReduceScatter.
   std::vector<float> outputOf(size_t rank) const;
 
  private:
   CallContext callOf(VirtualRank& rank);
+  // Stage 2 of a rank, with neither codes nor values as its output yet.
+  ReduceLaunch reduceLaunch(uint32_t rank);
 
-  AllReduce settings_;
+  Collective settings_;
   const host::HostCodec& codec_;
   wire::ShardLayout layout_;
   std::vector<VirtualRank> ranks_;

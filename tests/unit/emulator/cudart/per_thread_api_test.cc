@@ -11,6 +11,9 @@ cudaError_t cudaMemset_ptds(void*, int, size_t);
 cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t);
 cudaError_t cudaStreamQuery_ptsz(cudaStream_t);
 cudaError_t cudaLaunchHostFunc_ptsz(cudaStream_t, cudaHostFn_t, void*);
+cudaError_t cudaStreamBeginCapture_ptsz(cudaStream_t, cudaStreamCaptureMode);
+cudaError_t cudaStreamEndCapture_ptsz(cudaStream_t, cudaGraph_t*);
+cudaError_t cudaGraphLaunch_ptsz(cudaGraphExec_t, cudaStream_t);
 }
 
 namespace cinch::cudart {
@@ -36,6 +39,22 @@ TEST(PerThreadApi, otherStreamsStayWhatTheyAre) {
   EXPECT_CUDA_OK(cudaStreamQuery_ptsz(nullptr));
   gate.open();
   cudaGetLastError();
+}
+
+TEST(PerThreadApi, capturesAndLaunches) {
+  int runs = 0;
+  const auto count = [](void* number) { ++*static_cast<int*>(number); };
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  ASSERT_CUDA_OK(cudaStreamBeginCapture_ptsz(nullptr, cudaStreamCaptureModeThreadLocal));
+  EXPECT_CUDA_OK(cudaLaunchHostFunc_ptsz(nullptr, count, &runs));
+  ASSERT_CUDA_OK(cudaStreamEndCapture_ptsz(nullptr, &graph));
+  ASSERT_CUDA_OK(cudaGraphInstantiate(&executable, graph));
+  EXPECT_CUDA_OK(cudaGraphLaunch_ptsz(executable, nullptr));
+  EXPECT_CUDA_OK(cudaStreamSynchronize_ptsz(nullptr));
+  EXPECT_EQ(runs, 1);
+  EXPECT_CUDA_OK(cudaGraphExecDestroy(executable));
+  EXPECT_CUDA_OK(cudaGraphDestroy(graph));
 }
 
 TEST(PerThreadApi, copiesAndFills) {

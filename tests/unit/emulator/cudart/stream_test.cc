@@ -194,34 +194,5 @@ TEST(Stream, threadsHammerOneStream) {
   EXPECT_EQ(last, std::vector<int>(kThreads, kTasks - 1));
 }
 
-TEST(Stream, captureIsRefusedAndNeverSeen) {
-  TestStream stream;
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusActive;
-  cudaGraph_t graph = reinterpret_cast<cudaGraph_t>(&status);
-  EXPECT_CUDA(cudaErrorNotSupported, cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-  EXPECT_CUDA_OK(cudaStreamIsCapturing(stream, &status));
-  EXPECT_EQ(status, cudaStreamCaptureStatusNone);
-  status = cudaStreamCaptureStatusActive;
-  EXPECT_CUDA_OK(cudaStreamGetCaptureInfo(stream, &status));
-  EXPECT_EQ(status, cudaStreamCaptureStatusNone);
-  EXPECT_CUDA(cudaErrorIllegalState, cudaStreamEndCapture(stream, &graph));
-  EXPECT_EQ(graph, nullptr);
-}
-
-TEST(Stream, captureModeIsExchangedPerThread) {
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  ASSERT_CUDA_OK(cudaThreadExchangeStreamCaptureMode(&mode));
-  EXPECT_EQ(mode, cudaStreamCaptureModeGlobal);
-  std::thread([] {
-    cudaStreamCaptureMode own = cudaStreamCaptureModeThreadLocal;
-    EXPECT_CUDA_OK(cudaThreadExchangeStreamCaptureMode(&own));
-    EXPECT_EQ(own, cudaStreamCaptureModeGlobal);
-  }).join();
-  ASSERT_CUDA_OK(cudaThreadExchangeStreamCaptureMode(&mode));
-  EXPECT_EQ(mode, cudaStreamCaptureModeRelaxed);
-  mode = static_cast<cudaStreamCaptureMode>(3);
-  EXPECT_CUDA(cudaErrorInvalidValue, cudaThreadExchangeStreamCaptureMode(&mode));
-}
-
 }  // namespace
 }  // namespace cinch::cudart

@@ -74,6 +74,63 @@ class TestEvent {
   cudaEvent_t event_ = nullptr;
 };
 
+// A graph that can be launched, for the length of a test: what `body` enqueued on `origin` and on
+// the streams that it forked to.
+class TestGraph {
+ public:
+  template <class Body>
+  TestGraph(cudaStream_t origin, Body&& body) {
+    cudaGraph_t graph = nullptr;
+    EXPECT_CUDA_OK(cudaStreamBeginCapture(origin, cudaStreamCaptureModeThreadLocal));
+    body();
+    EXPECT_CUDA_OK(cudaStreamEndCapture(origin, &graph));
+    EXPECT_CUDA_OK(cudaGraphInstantiate(&executable_, graph));
+    EXPECT_CUDA_OK(cudaGraphDestroy(graph));
+  }
+  ~TestGraph() { EXPECT_CUDA_OK(cudaGraphExecDestroy(executable_)); }
+  TestGraph(const TestGraph&) = delete;
+  TestGraph& operator=(const TestGraph&) = delete;
+  operator cudaGraphExec_t() const { return executable_; }
+
+ private:
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+// Device memory for the length of a test.
+template <class T>
+class TestMemory {
+ public:
+  explicit TestMemory(size_t count) { EXPECT_CUDA_OK(cudaMalloc(&memory_, count * sizeof(T))); }
+  ~TestMemory() { EXPECT_CUDA_OK(cudaFree(memory_)); }
+  TestMemory(const TestMemory&) = delete;
+  TestMemory& operator=(const TestMemory&) = delete;
+  operator T*() const { return memory_; }
+
+ private:
+  T* memory_ = nullptr;
+};
+
+// Makes `to` wait for all that `from` holds now, through `event`.
+inline void order(cudaStream_t from, cudaStream_t to, cudaEvent_t event) {
+  EXPECT_CUDA_OK(cudaEventRecord(event, from));
+  EXPECT_CUDA_OK(cudaStreamWaitEvent(to, event));
+}
+
+inline cudaStreamCaptureStatus captureStatus(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  EXPECT_CUDA_OK(cudaStreamIsCapturing(stream, &status));
+  return status;
+}
+
+// Ends a capture that must have failed, with `error`.
+inline void expectFailedCapture(cudaError_t error, cudaStream_t origin) {
+  cudaGraph_t graph = reinterpret_cast<cudaGraph_t>(&graph);
+  EXPECT_CUDA(error, cudaStreamEndCapture(origin, &graph));
+  EXPECT_EQ(graph, nullptr);
+  EXPECT_EQ(captureStatus(origin), cudaStreamCaptureStatusNone);
+  cudaGetLastError();
+}
+
 // Enqueues `function()`, which must live until it has run.
 template <class Function>
 void launch(cudaStream_t stream, Function& function) {

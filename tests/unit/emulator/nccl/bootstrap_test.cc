@@ -15,6 +15,11 @@ std::vector<char> bytes(const std::string& text) {
   return {text.begin(), text.end()};
 }
 
+const Cancellation& never() {
+  static const Cancellation cancellation;
+  return cancellation;
+}
+
 UniqueId newId() {
   const Result<UniqueId> id = createUniqueId();
   EXPECT_TRUE(id.ok());
@@ -22,12 +27,12 @@ UniqueId newId() {
 }
 
 Bootstrap join(const UniqueId& id, int rank, int nRanks) {
-  Result<Bootstrap> joined = Bootstrap::join(id, rank, nRanks);
+  Result<Bootstrap> joined = Bootstrap::join(id, rank, nRanks, never());
   EXPECT_TRUE(joined.ok()) << joined.error().message;
   return std::move(joined.value());
 }
 
-void expectError(const Result<std::vector<char>>& result, const std::string& part) {
+void expectError(const Result<Shares>& result, const std::string& part) {
   ASSERT_FALSE(result.ok());
   EXPECT_NE(result.error().message.find(part), std::string::npos) << result.error().message;
 }
@@ -40,18 +45,45 @@ TEST(Bootstrap, GivesEverybodyWhatAllSaid) {
     threads.emplace_back([&, rank] {
       Bootstrap bootstrap = join(id, rank, kRanks);
       for (const char round : {'a', 'b'}) {
-        const auto all = bootstrap.exchange({static_cast<char>('0' + rank), round});
+        // Of another length from each rank, nothing from rank 0.
+        const auto shareOf = [&](int of) {
+          return std::vector<char>(static_cast<size_t>(of), round);
+        };
+        const auto all = bootstrap.exchange(shareOf(rank));
         ASSERT_TRUE(all.ok()) << all.error().message;
-        std::string wanted;
-        for (int other = 0; other < kRanks; ++other) {
-          wanted += static_cast<char>('0' + other);
-          wanted += round;
-        }
-        EXPECT_EQ(all.value(), bytes(wanted));
+        Shares wanted;
+        for (int other = 0; other < kRanks; ++other) wanted.push_back(shareOf(other));
+        EXPECT_EQ(all.value(), wanted);
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Bootstrap, GivesTheChosenMembersInTheirOrder) {
+  const UniqueId id = newId();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      Bootstrap bootstrap = join(id, rank, 3);
+      bootstrap.restrictTo({2, 0});
+      const auto all = bootstrap.exchange(bytes(std::to_string(rank)));
+      ASSERT_TRUE(all.ok()) << all.error().message;
+      EXPECT_EQ(all.value(), (Shares{bytes("2"), bytes("0")}));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Bootstrap, StopsWaitingWhenItIsCancelled) {
+  const UniqueId id = newId();
+  Cancellation cancellation;
+  Result<Bootstrap> bootstrap = Bootstrap::join(id, 0, 2, cancellation);
+  ASSERT_TRUE(bootstrap.ok());
+  std::thread canceller([&] { cancellation.cancel(); });
+  expectError(bootstrap.value().exchange(bytes("x")), "aborted");
+  canceller.join();
+  EXPECT_FALSE(bootstrap.value().check().ok());
 }
 
 TEST(Bootstrap, NamesARankThatLeavesBeforeAllHaveCome) {
@@ -112,7 +144,7 @@ TEST(Bootstrap, IgnoresStrangers) {
   Bootstrap rank = join(id, 0, 1);
   const auto all = rank.exchange(bytes("mine"));
   ASSERT_TRUE(all.ok());
-  EXPECT_EQ(all.value(), bytes("mine"));
+  EXPECT_EQ(all.value(), Shares{bytes("mine")});
 }
 
 TEST(UniqueId, FillsTheBeginningOnly) {

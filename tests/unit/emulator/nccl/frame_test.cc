@@ -1,7 +1,9 @@
 #include "emulator/nccl/frame.h"
 
 #include <gtest/gtest.h>
+
 #include <sys/socket.h>
+#include <algorithm>
 
 #include <random>
 
@@ -93,6 +95,22 @@ TEST(Frame, ReaderSurvivesNoise) {
       EXPECT_FALSE(frame);
     }
   }
+}
+
+TEST(Shares, ComeApartAsTheyWereJoined) {
+  const Shares shares = {{'a', 'b'}, {}, std::vector<char>(100000, 'c')};
+  EXPECT_EQ(splitShares(joinShares(shares)), shares);
+  EXPECT_EQ(splitShares({}), Shares{});
+}
+
+TEST(Shares, ThatWereCutAreRefused) {
+  const std::vector<char> whole = joinShares({{'a', 'b'}, {'c'}});
+  const std::vector<size_t> ends = {0, 10};  // cut here, it is a shorter list
+  for (size_t size = 0; size < whole.size(); ++size) {
+    const bool valid = std::find(ends.begin(), ends.end(), size) != ends.end();
+    EXPECT_EQ(splitShares({whole.begin(), whole.begin() + size}).has_value(), valid) << size;
+  }
+  EXPECT_FALSE(splitShares(std::vector<char>(8, '\xff')).has_value());
 }
 
 }  // namespace

@@ -17,8 +17,9 @@ namespace {
 template <class T>
 std::vector<T> combined(ncclDataType_t type, ncclRedOp_t op, std::vector<T> received,
                         const std::vector<T>& own, int nRanks = 1) {
+  const uint64_t scalar = averageScalar(type, nRanks);
   findReduction(type, op)->combine(received.data(), own.data(), received.data(), own.size(),
-                                   nRanks);
+                                   &scalar);
   return received;
 }
 
@@ -146,8 +147,21 @@ TEST(Reduction, AveragesFloatsByScalingInputs) {
   EXPECT_EQ(combined<uint16_t>(ncclBfloat16, ncclAvg, {received}, {own}, 3),
             std::vector<uint16_t>{Bfloat16Element::narrow(sum)});
   uint16_t loaded = 0;
-  findReduction(ncclBfloat16, ncclAvg)->load(&own, &loaded, 1, 3);
+  const uint64_t shortScalar = averageScalar(ncclBfloat16, 3);
+  findReduction(ncclBfloat16, ncclAvg)->load(&own, &loaded, 1, &shortScalar);
   EXPECT_EQ(loaded, scaled);
+}
+
+// Products of integers wrap round as their sums do.
+TEST(Reduction, ScalesIntegersBeforeTheSum) {
+  const int8_t scalar = 3;
+  const std::vector<int8_t> own = {100, -5, 43}, received = {1, 1, -1};
+  std::vector<int8_t> sum(3);
+  const Reduction* reduction = findReduction(ncclInt8, kPreMulSum);
+  reduction->combine(received.data(), own.data(), sum.data(), 3, &scalar);
+  EXPECT_EQ(sum, (std::vector<int8_t>{45, -14, -128}));
+  reduction->load(own.data(), sum.data(), 3, &scalar);
+  EXPECT_EQ(sum, (std::vector<int8_t>{44, -15, -127}));
 }
 
 TEST(Reduction, AveragesIntegersAtTheEndTowardsZero) {
@@ -167,7 +181,7 @@ TEST(Reduction, OfUnknownTypesAndOperationsIsNone) {
   EXPECT_EQ(findReduction(ncclFloat8e4m3, ncclSum), nullptr);
   EXPECT_EQ(findReduction(ncclFloat8e5m2, ncclMax), nullptr);
   EXPECT_EQ(findReduction(static_cast<ncclDataType_t>(15), ncclSum), nullptr);
-  EXPECT_EQ(findReduction(ncclFloat32, static_cast<ncclRedOp_t>(ncclNumOps)), nullptr);
+  EXPECT_EQ(findReduction(ncclFloat32, static_cast<ncclRedOp_t>(kPreMulSum + 1)), nullptr);
   EXPECT_EQ(findReduction(ncclFloat32, ncclMaxRedOp), nullptr);
   EXPECT_EQ(elementBytes(static_cast<ncclDataType_t>(12)), 0u);
   EXPECT_EQ(elementBytes(static_cast<ncclDataType_t>(15)), 0u);

@@ -45,7 +45,6 @@ inline Hello makeHello(int rank, int nRanks) {
   hello.settings = "CINCH_MODE=on CINCH_CODEC=q8";
   hello.hostId = 1000 + static_cast<uint64_t>(rank);
   hello.host = "host-" + std::to_string(rank);
-  hello.process = "process-" + std::to_string(rank);
   return hello;
 }
 
@@ -85,6 +84,26 @@ class AgreementFixture : public ::testing::Test {
     auto greeted = Agreement::greet(id.data(), hello, kTestSeconds);
     EXPECT_TRUE(greeted.ok()) << greeted.error().message;
     return greeted.ok() ? std::move(greeted.value()) : nullptr;
+  }
+
+  static std::unique_ptr<Agreement> greetChild(const Agreement& parent, uint64_t ordinal,
+                                               int64_t part, const Hello& hello) {
+    auto greeted = Agreement::greetChild(parent, ordinal, part, hello, kTestSeconds);
+    EXPECT_TRUE(greeted.ok()) << greeted.error().message;
+    return greeted.ok() ? std::move(greeted.value()) : nullptr;
+  }
+
+  // A rank of a child that the others have given up: turned away, or told so; not left waiting.
+  static void expectTurnedAway(const Agreement& parent, uint64_t ordinal, int64_t part,
+                               const Hello& hello) {
+    auto greeted = Agreement::greetChild(parent, ordinal, part, hello, kTestSeconds);
+    if (!greeted.ok()) {
+      EXPECT_EQ(greeted.error().status, Status::remoteError);
+      return;
+    }
+    auto verdict = greeted.value()->awaitVerdict(kTestSeconds);
+    ASSERT_TRUE(verdict.ok()) << verdict.error().message;
+    EXPECT_FALSE(verdict.value().compress);
   }
 
   using Ranks = std::vector<std::unique_ptr<Agreement>>;

@@ -231,5 +231,133 @@ TEST_F(ServerTest, ForgetsTheOldestUnusedIdBeyondItsLimit) {
   EXPECT_TRUE(verdictOfAll(ranks).compress);
 }
 
+// Says hello for (ordinal 0, part 0) of the session `parent`, whatever that is.
+class ChildHelloTest : public ServerTest {
+ protected:
+  static Message answerTo(const UniqueId& id, const HelloMessage& hello) {
+    Socket socket = connectRaw(id);
+    sendRaw(socket, encodeMessage(hello));
+    MessageReader reader;
+    return readMessage(socket, reader);
+  }
+  static bool isRejection(const Message& answer, const std::string& reason) {
+    const Rejected* rejected = std::get_if<Rejected>(&answer);
+    return rejected != nullptr && rejected->reason.find(reason) != std::string::npos;
+  }
+  static uint64_t nonceOf(const UniqueId& id) { return readStamp(id.data())->nonce; }
+};
+
+TEST_F(ChildHelloTest, AParentMustBeInUseHere) {
+  UniqueId used = newId();
+  UniqueId unused = newId();
+  Ranks ranks = greetAll(used, 2);
+  for (uint64_t parent : {nonceOf(unused), nonceOf(used) ^ 1}) {
+    HelloMessage hello{childNonce(parent, 0, 0), makeHello(0, 2), parent};
+    EXPECT_TRUE(isRejection(answerTo(used, hello), "is not, or no longer, in use"));
+  }
+  EXPECT_TRUE(verdictOfAll(ranks).compress);
+}
+
+TEST_F(ChildHelloTest, AParentOfAnotherServerIsForeign) {
+  auto elsewhere = AgreementServer::start(loopback(), limits_);
+  ASSERT_TRUE(elsewhere.ok());
+  UniqueId foreign = {};
+  ASSERT_TRUE(elsewhere.value()->serve(foreign.data()).ok());
+  Ranks there = greetAll(foreign, 2);
+  Ranks here = greetAll(newId(), 2);
+  HelloMessage hello{childNonce(nonceOf(foreign), 0, 0), makeHello(0, 2), nonceOf(foreign)};
+  EXPECT_TRUE(isRejection(answerTo(newId(), hello), "no longer, in use"));
+  EXPECT_TRUE(verdictOfAll(here).compress && verdictOfAll(there).compress);
+}
+
+TEST_F(ChildHelloTest, AChildKeepsItsParentAndAnIdHasNone) {
+  UniqueId first = newId();
+  UniqueId second = newId();
+  Ranks firstRanks = greetAll(first, 2);
+  Ranks secondRanks = greetAll(second, 2);
+  auto child = greetChild(*firstRanks[0], 0, 0, makeHello(0, 2));
+  HelloMessage adopted{childNonce(nonceOf(first), 0, 0), makeHello(1, 2), nonceOf(second)};
+  EXPECT_TRUE(isRejection(answerTo(first, adopted), "not, or no longer, in use"));
+  adopted.parent = kNoParent;
+  EXPECT_TRUE(isRejection(answerTo(first, adopted), "not, or no longer, in use"));
+  HelloMessage asChild{nonceOf(second), makeHello(1, 2), nonceOf(first)};
+  EXPECT_TRUE(isRejection(answerTo(first, asChild), "not, or no longer, in use"));
+}
+
+TEST_F(ChildHelloTest, WhoMakesNoSenseBeginsNothing) {
+  limits_.maxIds = 3;
+  startServer();
+  UniqueId id = newId();
+  Ranks ranks = greetAll(id, 2);
+  UniqueId unused = newId();  // the first to give way where there is no room
+  for (int part = 0; part < 50; ++part) {
+    HelloMessage hello{childNonce(nonceOf(id), 0, part), makeHello(5, 2), nonceOf(id)};
+    EXPECT_TRUE(isRejection(answerTo(id, hello), "there is no rank 5 of 2"));
+  }
+  EXPECT_TRUE(verdictOfAll(greetAll(unused, 2)).compress);
+}
+
+TEST_F(ChildHelloTest, ChildrenBeyondTheLimitAreTurnedAwayOnAllTheirRanks) {
+  limits_.maxIds = 2;
+  startServer();
+  Ranks parents = greetAll(newId(), 2);
+  auto kept = greetChild(*parents[0], 0, 0, makeHello(0, 2));
+  auto refused = Agreement::greetChild(*parents[0], 1, 0, makeHello(0, 2), kTestSeconds);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("2 communicators of this process are in use"),
+            std::string::npos);
+  Ranks child;
+  child.push_back(std::move(kept));
+  child.push_back(greetChild(*parents[1], 0, 0, makeHello(1, 2)));
+  EXPECT_TRUE(verdictOfAll(child).compress);
+  child.clear();
+  // There is room again, but rank 0 has gone on without compression.
+  auto late = Agreement::greetChild(*parents[1], 1, 0, makeHello(1, 2), kTestSeconds);
+  ASSERT_FALSE(late.ok());
+}
+
+TEST_F(ChildHelloTest, AnUnusedIdGivesWayToAChild) {
+  limits_.maxIds = 2;
+  startServer();
+  Ranks parents = greetAll(newId(), 2);
+  UniqueId unused = newId();
+  Ranks child;
+  for (int rank : {0, 1}) {
+    child.push_back(greetChild(*parents[static_cast<size_t>(rank)], 0, 0, makeHello(rank, 2)));
+  }
+  EXPECT_TRUE(verdictOfAll(child).compress);
+  EXPECT_FALSE(Agreement::greet(unused.data(), makeHello(0, 2), kTestSeconds).ok());
+}
+
+// Were a child's session kept, or its descriptors, there would soon be no room for the next.
+TEST_F(ChildHelloTest, ThousandsOfChildrenInTurnTakeNoMoreRoomThanAFew) {
+  limits_.maxIds = 8;
+  startServer();
+  Ranks parents = greetAll(newId(), 2);
+  size_t agreed = 0;
+  for (uint64_t ordinal = 0; ordinal < 3000; ++ordinal) {
+    auto first = greetChild(*parents[0], ordinal, 5, makeHello(0, 2));
+    auto second = greetChild(*parents[1], ordinal, 5, makeHello(1, 2));
+    ASSERT_TRUE(first && second) << ordinal;
+    auto verdict = first->awaitVerdict(kTestSeconds);
+    ASSERT_TRUE(verdict.ok() && verdict.value().compress);
+    agreed++;
+  }
+  EXPECT_EQ(agreed, 3000u);
+}
+
+TEST_F(ChildHelloTest, WhatIsRememberedOfFailedChildrenIsBounded) {
+  limits_.maxFailed = 1;
+  startServer();
+  Ranks parents = greetAll(newId(), 2);
+  for (uint64_t ordinal : {0, 1}) greetChild(*parents[0], ordinal, 0, makeHello(0, 2)).reset();
+  expectTurnedAway(*parents[1], 0, 0, makeHello(1, 2));
+  // The other one begins anew and waits in vain, but is told no yes.
+  auto forgotten = greetChild(*parents[1], 1, 0, makeHello(1, 2));
+  ASSERT_TRUE(forgotten);
+  auto verdict = forgotten->awaitVerdict(1);
+  EXPECT_FALSE(verdict.ok() && verdict.value().compress);
+}
+
 }  // namespace
 }  // namespace cinch

@@ -154,6 +154,50 @@ TEST(AgreementSession, BreachesOfTheProtocolAreErrors) {
   EXPECT_FALSE(session.vote(0, {1, true}).ok());
 }
 
+AgreementSession childOf(std::initializer_list<int> ranks, int nRanks) {
+  AgreementSession session = AgreementSession::ofChild();
+  for (int rank : ranks) EXPECT_TRUE(session.join(makeHello(rank, nRanks), loopback()).ok());
+  return session;
+}
+
+TEST(AgreementSession, AChildDecidesWhenAllHaveSaidHelloAndNeverByTheClock) {
+  AgreementSession session = childOf({2, 0}, 3);
+  EXPECT_FALSE(session.complete());
+  EXPECT_TRUE(session.takeBroadcasts().empty());
+  EXPECT_FALSE(session.report(0, {}).ok()) << "nothing follows from a real split's return";
+  EXPECT_EQ(session.deadline(), kNoDeadline);
+  EXPECT_TRUE(session.takeBroadcasts().empty());
+  ASSERT_TRUE(session.join(makeHello(1, 3), loopback()).ok());
+  EXPECT_TRUE(session.complete());
+  Verdict verdict = verdictOf(session);
+  EXPECT_TRUE(verdict.compress);
+  EXPECT_EQ(verdict.hostIds, (std::vector<uint64_t>{1000, 1001, 1002}));
+}
+
+TEST(AgreementSession, AChildIsJudgedLikeAnyOther) {
+  AgreementSession session = childOf({0}, 2);
+  Hello other = makeHello(1, 2);
+  other.settingsHash++;
+  other.settings = "CINCH_MODE=on CINCH_CODEC=q4";
+  other.refusal = "no memory";
+  ASSERT_TRUE(session.join(other, loopback()).ok());
+  EXPECT_EQ(verdictOf(session).reason,
+            "rank 1 on host host-1 cannot take part: no memory; rank 1 on host host-1 has other "
+            "settings: CINCH_CODEC=q4 there, q8 on rank 0");
+}
+
+TEST(AgreementSession, TheFirstWhoLeavesAChildEarlyDecidesForAllAndForThoseToCome) {
+  AgreementSession session = childOf({0, 3}, 4);
+  session.leave(1);
+  EXPECT_EQ(verdictOf(session).reason,
+            "rank 3 on host host-3 has left before the ranks had agreed");
+  EXPECT_FALSE(session.join(makeHello(1, 4), loopback()).ok());
+  session.leave(0);
+  EXPECT_TRUE(session.takeBroadcasts().empty()) << "one verdict";
+  EXPECT_TRUE(session.over());
+  EXPECT_FALSE(session.complete());
+}
+
 TEST(AgreementSession, OpenTopicsAreBounded) {
   AgreementSession session = sessionOf(2);
   verdictOf(session);

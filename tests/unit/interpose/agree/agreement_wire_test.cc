@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
 #include "tests/unit/interpose/agree/agreement_fixture.h"
 
@@ -31,7 +32,7 @@ T decoded(const Bytes& bytes) {
 Message sample(size_t type) {
   switch (type) {
     case 0:
-      return HelloMessage{0xabcdef, makeHello(3, 8)};
+      return HelloMessage{0xabcdef, makeHello(3, 8), 0x123456};
     case 1:
       return Initialised{{ipv4(10, 0, 0, 1)}, {ipv4(10, 0, 0, 2), ipv4(10, 0, 0, 3)}};
     case 2:
@@ -49,10 +50,11 @@ Message sample(size_t type) {
 constexpr size_t kTypes = std::variant_size_v<Message>;
 
 TEST(AgreementWire, HelloComesBack) {
-  HelloMessage sent{0x1122334455667788, makeHello(3, 8)};
+  HelloMessage sent{0x1122334455667788, makeHello(3, 8), 0x99aabbccddeeff00};
   sent.hello.refusal = "non-blocking communicator";
   HelloMessage got = decoded<HelloMessage>(encodeMessage(sent));
   EXPECT_EQ(got.nonce, sent.nonce);
+  EXPECT_EQ(got.parent, sent.parent);
   EXPECT_EQ(got.hello.rank, 3);
   EXPECT_EQ(got.hello.nRanks, 8);
   EXPECT_EQ(got.hello.version, kAgreementVersion);
@@ -60,7 +62,6 @@ TEST(AgreementWire, HelloComesBack) {
   EXPECT_EQ(got.hello.hostId, sent.hello.hostId);
   EXPECT_EQ(got.hello.settings, sent.hello.settings);
   EXPECT_EQ(got.hello.host, sent.hello.host);
-  EXPECT_EQ(got.hello.process, sent.hello.process);
   EXPECT_EQ(got.hello.refusal, sent.hello.refusal);
 }
 
@@ -81,8 +82,7 @@ TEST(AgreementWire, TheOthersComeBack) {
 
 TEST(AgreementWire, TheLargestMessagesFitTheirLimits) {
   HelloMessage hello{1, makeHello(0, kMaxRanks)};
-  for (std::string* text :
-       {&hello.hello.settings, &hello.hello.host, &hello.hello.process, &hello.hello.refusal}) {
+  for (std::string* text : {&hello.hello.settings, &hello.hello.host, &hello.hello.refusal}) {
     *text = std::string(100000, 'x');
   }
   EXPECT_TRUE(readerOf(encodeMessage(hello), kMaxHelloBytes).next().ok());
@@ -175,6 +175,37 @@ TEST(AgreementWire, TrailingBytesAreForLaterVersionsOnly) {
   frame.push_back(0);
   frame[8]++;
   EXPECT_EQ(decoded<HelloMessage>(frame).hello.version, kAgreementVersion + 1);
+}
+
+// Version 1 ended a hello with its settings, and is still understood well enough to be named.
+TEST(AgreementWire, AHelloOfVersionOneHasNoParent) {
+  HelloMessage first{7, makeHello(1, 2), 0x123456};
+  first.hello.version = 1;
+  Bytes frame = encodeMessage(first);
+  EXPECT_FALSE(readerOf(frame).next().ok()) << "it ends before the parent";
+  frame.resize(frame.size() - sizeof(uint64_t));
+  frame[8] = static_cast<uint8_t>(frame[8] - sizeof(uint64_t));
+  HelloMessage got = decoded<HelloMessage>(frame);
+  EXPECT_EQ(got.parent, kNoParent);
+  EXPECT_EQ(got.hello.rank, 1);
+  EXPECT_EQ(got.hello.version, 1u);
+  EXPECT_EQ(got.hello.settings, first.hello.settings);
+}
+
+TEST(AgreementWire, NoncesOfChildrenDiffer) {
+  std::set<uint64_t> seen;
+  size_t made = 0;
+  for (uint64_t parent : {uint64_t{1}, uint64_t{2}, uint64_t{0xfedcba9876543210}, ~uint64_t{0}}) {
+    EXPECT_TRUE(seen.insert(parent).second);
+    made++;
+    for (uint64_t ordinal = 0; ordinal < 200; ++ordinal) {
+      for (int64_t part = -100; part < 300; ++part, ++made) {
+        seen.insert(childNonce(parent, ordinal, part));
+      }
+    }
+  }
+  EXPECT_EQ(seen.size(), made);
+  EXPECT_EQ(childNonce(5, 6, 7), childNonce(5, 6, 7));
 }
 
 // Under the address sanitizer this shows that nothing is read or allocated out of bounds.

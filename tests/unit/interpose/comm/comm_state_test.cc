@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/interpose/support/fake_device.h"
-#include "tests/unit/interpose/support/fake_real.h"
+#include <future>
+#include <limits>
+
+#include "interpose/comm/memory_reserve.h"
+#include "tests/unit/interpose/support/ranks.h"
 
 namespace cinch {
 namespace {
@@ -12,112 +15,316 @@ using test::fakeDevice;
 using test::fakeDeviceTable;
 
 const Signature kGradients{CallKind::allReduce, OpClass::sum, ncclFloat32, 1 << 20};
+const Signature kShards{CallKind::reduceScatter, OpClass::sum, ncclFloat32, 1 << 20};
 const Signature kLoss{CallKind::allReduce, OpClass::sum, ncclFloat32, 1};
 const Signature kOrder{CallKind::broadcast, OpClass::none, ncclInt32, 100};
 
 class CommStateTest : public testing::Test {
  protected:
   void SetUp() override {
-    fakeDevice().reset();
-    CommResources resources;
-    resources.device = &fakeDeviceTable();
-    resources.fault =
-        std::move(Buffer::allocate(fakeDeviceTable(), 4, Buffer::Where::host).value());
-    *resources.fault.as<uint32_t>() = 0;
-    comm_.enable(std::move(resources), nullptr, true);
+    test::resetFakes();
+    ranks_ = test::makeRanks(2);
   }
-  // Decides on the gradients until they are a candidate.
-  Slot& gradientSlot() {
+  CommState& comm() { return *ranks_[0]->comm; }
+  CommState::Decision decide(const Signature& signature) {
+    return comm().decide(signature, nullptr);
+  }
+  // Decides on a call in the capture `id`.
+  CommState::Decision decideIn(uint64_t id, const Signature& signature) {
+    fakeDevice().captures[nullptr] = id;
+    const auto decision = decide(signature);
+    fakeDevice().captures.clear();
+    return decision;
+  }
+  // Decides on calls like `signature` until they are candidates.
+  Slot& slotOf(const Signature& signature) {
     for (;;) {
-      const auto decision = comm_.decide(kGradients);
+      const auto decision = decide(signature);
       if (decision.reason == Reason::none) return *decision.slot;
     }
   }
-  // Whether the next call of an allocated slot starts from zero residuals.
-  bool isReset(Slot& slot) {
-    const size_t before = fakeDevice().count("clear");
-    EXPECT_TRUE(slot.refreshResiduals(fakeDeviceTable(), this, this, nullptr).ok());
-    return fakeDevice().count("clear") > before;
-  }
 
-  CommStats stats_{CommLabel{"communicator", 0, 2, "", kReasonNames}};
-  CommState comm_{test::fakeRealTable(), nullptr, 0, 2, stats_};
+  test::TestRanks ranks_;
 };
 
+TEST_F(CommStateTest, HearsTheVerdictOnceWhenItIsFirstNeeded) {
+  EXPECT_FALSE(comm().agreed());
+  EXPECT_EQ(decide(kGradients).reason, Reason::warmup);
+  EXPECT_TRUE(comm().agreed());
+  comm().agreement().close();
+  EXPECT_TRUE(comm().settle().ok()) << "nothing is asked again";
+  EXPECT_TRUE(comm().agreed());
+  EXPECT_EQ(decide(kGradients).reason, Reason::none);
+}
+
 TEST_F(CommStateTest, OneSignatureIsOneSlot) {
-  Slot& slot = gradientSlot();
-  EXPECT_EQ(comm_.decide(kGradients).slot, &slot);
+  Slot& slot = slotOf(kGradients);
+  EXPECT_EQ(decide(kGradients).slot, &slot);
   Signature average = kGradients;
   average.op = OpClass::avg;
-  Slot* other = nullptr;
-  while (other == nullptr) other = comm_.decide(average).slot;
-  EXPECT_NE(other, &slot);
-  EXPECT_NE(other->index, slot.index);
-  EXPECT_EQ(other->plan.factor, 0.5f);
+  Slot& other = slotOf(average);
+  EXPECT_NE(other.index, slot.index);
+  EXPECT_EQ(other.plan.factor, 0.5f);
+  Slot& shards = slotOf(kShards);
+  EXPECT_EQ(shards.gain, 0.0f);
+  EXPECT_EQ(shards.plan.layout.count, 2u << 20);
 }
 
 TEST_F(CommStateTest, ATakenBackCallDoesNotCount) {
-  EXPECT_EQ(comm_.decide(kGradients).reason, Reason::warmup);
+  EXPECT_EQ(decide(kGradients).reason, Reason::warmup);
   for (int i = 0; i < 10; ++i) {
-    comm_.takeBack(kGradients);
-    EXPECT_EQ(comm_.decide(kGradients).reason, Reason::warmup);
+    comm().takeBack(kGradients);
+    const auto decision = decide(kGradients);
+    EXPECT_EQ(decision.reason, Reason::warmup);
+    EXPECT_TRUE(decision.counted);
   }
-  EXPECT_EQ(comm_.decide(kGradients).reason, Reason::none);
+  EXPECT_EQ(decide(kGradients).reason, Reason::none);
 }
 
 TEST_F(CommStateTest, NewCallsAndNewLayoutsResetResiduals) {
-  Slot& slot = gradientSlot();
-  Slot fed(slot.index, slot.name, slot.plan, 0.5f);  // the default codec keeps no residual
-  fed.stats = slot.stats;
-  ASSERT_TRUE(fed.allocate(fakeDeviceTable(), nullptr).ok());
-  EXPECT_TRUE(isReset(fed));
-  EXPECT_FALSE(isReset(fed));
-  fed.dropResiduals();
-  EXPECT_TRUE(isReset(fed));
-
-  // The communicator drops its own slots' residuals in both cases, and in no other.
+  Slot& slot = slotOf(kGradients);
   ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
   slot.calls = 1;
-  slot.stats->residualResets = 0;
   const auto resets = [&] {
     EXPECT_TRUE(slot.refreshResiduals(fakeDeviceTable(), this, this, nullptr).ok());
     return slot.stats->residualResets.load();
   };
   EXPECT_EQ(resets(), 1u) << "the first use";
-  comm_.decide(kGradients);
+  decide(kGradients);
   EXPECT_EQ(resets(), 1u);
-  comm_.decide(kLoss);
+  decide(kLoss);
   EXPECT_EQ(resets(), 2u) << "a new signature";
-  comm_.decide(kLoss);
+  decide(kLoss);
   EXPECT_EQ(resets(), 2u);
-  comm_.decide(kOrder);
+  decide(kOrder);
   EXPECT_EQ(resets(), 3u);
-  comm_.decide(kOrder);
+  decide(kOrder);
   EXPECT_EQ(resets(), 4u) << "every integer broadcast";
 }
 
+TEST_F(CommStateTest, BeyondTheTableNewSignaturesPass) {
+  Signature signature = kGradients;
+  for (size_t i = 0; i < SignatureTable::kMaxSignatures; ++i, ++signature.count) decide(signature);
+  EXPECT_EQ(decide(signature).reason, Reason::manyKinds);
+  EXPECT_EQ(decide(kGradients).reason, Reason::none);
+}
+
+TEST_F(CommStateTest, ACaptureBeforeTheSlotIsReadyPassesForEver) {
+  EXPECT_EQ(decideIn(7, kGradients).reason, Reason::capturing);
+  Slot& slot = slotOf(kGradients);
+  slot.phase = SlotPhase::active;
+  EXPECT_EQ(decide(kGradients).reason, Reason::none) << "on streams it is compressed";
+  for (const uint64_t id : {7, 8, 9}) {
+    const auto decision = decideIn(id, kGradients);
+    EXPECT_EQ(decision.reason, Reason::capturing)
+        << "a rank that captures anew must do what the others' old graphs do";
+    EXPECT_FALSE(decision.counted);
+  }
+}
+
+TEST_F(CommStateTest, ACaptureOfAReadySlotIsCompressedForEver) {
+  Slot& slot = slotOf(kGradients);
+  slot.phase = SlotPhase::active;
+  const auto first = decideIn(7, kGradients);
+  EXPECT_EQ(first.reason, Reason::none);
+  EXPECT_EQ(first.slot, &slot);
+  EXPECT_EQ(first.captureId, 7u);
+  EXPECT_FALSE(first.counted);
+  EXPECT_EQ(decideIn(8, kGradients).captureId, 8u);
+  EXPECT_EQ(decideIn(9, kShards).reason, Reason::capturing) << "each signature for itself";
+}
+
+TEST_F(CommStateTest, OnlyAnActiveSlotIsReadyForACapture) {
+  uint64_t count = kGradients.count;
+  for (const SlotPhase phase :
+       {SlotPhase::idle, SlotPhase::allocated, SlotPhase::connected, SlotPhase::refused}) {
+    Signature signature = kGradients;
+    signature.count = ++count;
+    slotOf(signature).phase = phase;
+    EXPECT_EQ(decideIn(7, signature).reason, Reason::capturing) << static_cast<int>(phase);
+  }
+}
+
+TEST_F(CommStateTest, CapturedCallsDoNotCount) {
+  EXPECT_EQ(decide(kGradients).reason, Reason::warmup);
+  comm().takeBack(kGradients);
+  for (int i = 0; i < 5; ++i) decideIn(7, kGradients);
+  EXPECT_EQ(decide(kGradients).reason, Reason::warmup);
+  EXPECT_EQ(decide(kGradients).reason, Reason::none);
+}
+
+TEST_F(CommStateTest, AStreamThatCannotBeAskedCountsAsCapturing) {
+  Slot& slot = slotOf(kGradients);
+  slot.phase = SlotPhase::active;
+  fakeDevice().failAt = static_cast<int>(fakeDevice().calls.size());
+  const auto decision = decide(kGradients);
+  EXPECT_EQ(fakeDevice().calls.back(), "captureId");
+  EXPECT_EQ(decision.reason, Reason::capturing);
+  EXPECT_FALSE(decision.counted);
+  EXPECT_EQ(decideIn(7, kGradients).reason, Reason::none) << "and says nothing about captures";
+}
+
 TEST_F(CommStateTest, PassesAreCountedByReason) {
-  comm_.countPass(Reason::small, 12);
-  comm_.countPass(Reason::small, 30);
-  EXPECT_EQ(stats_.passedCalls[static_cast<size_t>(Reason::small)].load(), 2u);
-  EXPECT_EQ(stats_.passedBytes[static_cast<size_t>(Reason::small)].load(), 42u);
+  ASSERT_TRUE(comm().settle().ok());
+  comm().countPass(Reason::small, 12);
+  comm().countPass(Reason::small, 30);
+  comm().countPass(Reason::kind, 1);
+  EXPECT_EQ(test::passedCalls(comm(), Reason::small), 2u);
+  EXPECT_EQ(test::passedCalls(comm(), Reason::kind), 1u);
+  EXPECT_EQ(test::passedCalls(comm(), Reason::warmup), 0u);
 }
 
 TEST_F(CommStateTest, TheFirstFailureStays) {
-  EXPECT_EQ(comm_.health(), ncclSuccess);
-  EXPECT_EQ(comm_.fail(errorf(Status::cudaError, "first")), ncclUnhandledCudaError);
-  EXPECT_EQ(comm_.fail(errorf(Status::systemError, "second")), ncclUnhandledCudaError);
-  EXPECT_EQ(comm_.health(), ncclUnhandledCudaError);
+  EXPECT_EQ(comm().health(), ncclSuccess);
+  EXPECT_EQ(comm().fail(errorf(Status::cudaError, "first")), ncclUnhandledCudaError);
+  EXPECT_EQ(comm().fail(errorf(Status::systemError, "second")), ncclUnhandledCudaError);
+  EXPECT_EQ(comm().health(), ncclUnhandledCudaError);
 }
 
-TEST(CommStateWithoutAgreement, PassesEverythingAndHoldsNothing) {
-  fakeDevice().reset();
-  CommStats stats{CommLabel{"communicator", 0, 2, "", kReasonNames}};
-  CommState comm(test::fakeRealTable(), nullptr, 0, 2, stats);
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(comm.decide(kGradients).reason, Reason::notAgreed);
-  comm.finish();
-  comm.abandon();
+TEST_F(CommStateTest, RefusedBytesOfAPeerAreARemoteError) {
+  ASSERT_TRUE(comm().settle().ok());
+  EXPECT_EQ(comm().health(), ncclSuccess);
+  *comm().resources.fault.as<uint32_t>() = kFaultOrdinal | kFaultSlot;
+  EXPECT_EQ(comm().health(), ncclRemoteError);
+  *comm().resources.fault.as<uint32_t>() = 0;
+  EXPECT_EQ(comm().health(), ncclRemoteError) << "it cannot get well again";
+}
+
+TEST_F(CommStateTest, TheProgramsOwnOperationsAreScaledSums) {
+  const float scalar = 3;
+  const auto op = static_cast<ncclRedOp_t>(ncclNumOps + 4);
+  EXPECT_EQ(comm().classOf(op, ncclFloat32), OpClass::other);
+  comm().ops.add(op, &scalar, ncclFloat32, ncclScalarHostImmediate);
+  EXPECT_EQ(comm().classOf(op, ncclFloat32), OpClass::preMulSum);
+  EXPECT_EQ(comm().factorOf(op, ncclFloat32).value, 3.0f);
+  EXPECT_EQ(comm().classOf(op, ncclFloat16), OpClass::other) << "made for another type";
+  EXPECT_EQ(comm().factorOf(op, ncclFloat16).value, 1.0f);
+  EXPECT_EQ(comm().classOf(ncclSum, ncclFloat32), OpClass::sum);
+  EXPECT_EQ(comm().factorOf(ncclSum, ncclFloat32).value, 1.0f);
+  EXPECT_EQ(comm().classOf(ncclMax, ncclFloat32), OpClass::other);
+  EXPECT_EQ(comm().classOf(static_cast<ncclRedOp_t>(-1), ncclFloat32), OpClass::other);
+}
+
+TEST_F(CommStateTest, BirthsAreHandedOutOnce) {
+  ncclComm_t handles[2] = {};
+  EXPECT_EQ(comm().nextChild(0), 0u);
+  EXPECT_EQ(comm().nextChild(0), 1u);
+  EXPECT_EQ(comm().nextChild(-7), 0u) << "a kind that other ranks did not take part in";
+  comm().expect({&handles[0], 0, 5});
+  comm().expect({&handles[1], 1, -2});
+  const auto births = comm().takeExpected();
+  ASSERT_EQ(births.size(), 2u);
+  EXPECT_EQ(births[0].handle, &handles[0]);
+  EXPECT_EQ(births[1].part, -2);
+  EXPECT_TRUE(comm().takeExpected().empty());
+}
+
+TEST_F(CommStateTest, AFinishedCommunicatorFreesAllThatItHas) {
+  Slot& slot = slotOf(kGradients);
+  ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
+  ASSERT_TRUE(comm().workspace.reserve(fakeDeviceTable(), 1000).ok());
+  comm().finish();
+  ranks_.clear();
+  EXPECT_TRUE(test::holdsNothing());
+}
+
+// Freeing waits for the device, whose work may itself wait for other ranks, or never end.
+TEST_F(CommStateTest, ItsMemoryIsNotFreedWhileItMayBeInUse) {
+  Slot& slot = slotOf(kGradients);
+  ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
+  ASSERT_TRUE(comm().workspace.reserve(fakeDeviceTable(), 1000).ok());
+  ASSERT_NE(slot.capturedResiduals(fakeDeviceTable(), 3).encode, nullptr);
+  ranks_[1].reset();
+  MemoryReserve::instance().release();
+  const size_t held = fakeDevice().memory.size();
+  EXPECT_EQ(held, 9u) << "four of the slot, two of its capture, two of the workspace, the fault";
+  comm().abandon();
+  EXPECT_TRUE(comm().isAbandoned());
+  EXPECT_EQ(comm().health(), ncclRemoteError);
+  fakeDevice().calls.clear();
+  fakeDevice().eventsPending = true;
+  ranks_.clear();
+  EXPECT_FALSE(test::holdsNothing());
+  EXPECT_EQ(fakeDevice().memory.size(), held);
+  EXPECT_EQ(fakeDevice().count("release"), 0u);
+  fakeDevice().eventsPending = false;
+  EXPECT_TRUE(test::holdsNothing());
+}
+
+TEST_F(CommStateTest, AnUnsettledOneEndsToo) {
+  comm().finish();
+  ranks_[1]->comm->abandon();
+  ranks_.clear();
+  EXPECT_TRUE(test::holdsNothing());
+}
+
+TEST_F(CommStateTest, TheDeviceThatIsCurrentAtTheEndIsPutBack) {
+  ASSERT_TRUE(comm().settle().ok());
+  fakeDevice().device = 5;
+  ranks_.clear();
+  EXPECT_EQ(fakeDevice().device, 5);
+}
+
+class Unagreed : public testing::Test {
+ protected:
+  void SetUp() override { test::resetFakes(); }
+};
+
+TEST_F(Unagreed, PassesEverythingAndTouchesNothing) {
+  {
+    const test::TestRank rank = test::passingRank();
+    for (int i = 0; i < 10; ++i) {
+      const auto decision = rank.comm->decide(kGradients, nullptr);
+      EXPECT_EQ(decision.reason, Reason::notAgreed);
+      EXPECT_FALSE(decision.counted);
+    }
+    rank.comm->finish();
+    rank.comm->abandon();
+  }
   EXPECT_TRUE(fakeDevice().calls.empty());
+}
+
+TEST_F(Unagreed, CallsBeforeTheVerdictCountAsOthers) {
+  const test::TestRank rank = test::passingRank();
+  rank.comm->countPass(Reason::kind, 8);  // a Send, say, before the first collective
+  ASSERT_TRUE(rank.comm->settle().ok());
+  EXPECT_EQ(test::passedCalls(*rank.comm, Reason::kind), 0u);
+}
+
+TEST_F(Unagreed, ARankThatCannotTakePartMakesAllPass) {
+  auto channels = test::greetAll(2, "it has no device");
+  const test::TestRank rank({0, 2}, Joining::over(std::move(channels[0]), test::fakeResources()));
+  EXPECT_EQ(rank.comm->decide(kGradients, nullptr).reason, Reason::notAgreed);
+  EXPECT_FALSE(rank.comm->agreed());
+  EXPECT_EQ(rank.comm->health(), ncclSuccess);
+  EXPECT_TRUE(test::holdsNothing()) << "what nobody will use is given back";
+}
+
+TEST_F(Unagreed, AnAbortEndsTheWaitForTheVerdict) {
+  const test::TestRank rank({0, 2}, Joining::over(test::greetAlone(), test::fakeResources()));
+  auto settling = std::async([&] { return rank.comm->settle(); });
+  rank.comm->abandon();
+  EXPECT_TRUE(settling.get().ok());
+  EXPECT_FALSE(rank.comm->agreed());
+  EXPECT_EQ(rank.comm->health(), ncclRemoteError);
+  EXPECT_EQ(rank.comm->decide(kGradients, nullptr).reason, Reason::notAgreed);
+}
+
+TEST_F(Unagreed, BirthsAndAbortsMayComeFromAnyThread) {
+  const test::TestRank rank = test::passingRank();
+  CommState& comm = *rank.comm;
+  ncclComm_t handle = nullptr;
+  std::atomic<size_t> taken{0};
+  auto taker = std::async([&] {
+    for (int i = 0; i < 200; ++i) taken += comm.takeExpected().size();
+  });
+  for (uint64_t i = 0; i < 200; ++i) comm.expect({&handle, i, 0});
+  auto failer = std::async([&] { return comm.fail(errorf(Status::systemError, "one of them")); });
+  comm.abandon();
+  EXPECT_NE(failer.get(), ncclSuccess);
+  taker.get();
+  EXPECT_EQ(taken + comm.takeExpected().size(), 200u);
+  EXPECT_NE(comm.health(), ncclSuccess);
 }
 
 }  // namespace

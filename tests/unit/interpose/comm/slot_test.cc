@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tests/unit/interpose/support/fake_device.h"
+#include "tests/unit/interpose/support/ranks.h"
 
 namespace cinch {
 namespace {
@@ -14,28 +14,39 @@ using test::fakeDeviceTable;
 
 constexpr uint64_t kCount = 5000;
 
+CollectivePlan planOf(CallKind kind) {
+  return planCollective({kind, OpClass::sum, ncclFloat32, kCount}, ElementType::fp32,
+                        wire::Codec::q4, 0, 2);
+}
+
+bool allZero(const float* values, size_t count) {
+  return std::all_of(values, values + count, [](float value) { return value == 0; });
+}
+
 class SlotTest : public testing::Test {
  protected:
-  void SetUp() override { fakeDevice().reset(); }
-
-  static AllReducePlan plan() {
-    return planAllReduce(kCount, ElementType::fp32, wire::Codec::q4, false, 0, 2);
+  void SetUp() override {
+    test::resetFakes();
+    slot_.stats = &comm_.addSlot("slot", "q4", 0.1f);
   }
+
   Result<void> refresh(const void* send, const void* recv) {
     return slot_.refreshResiduals(fakeDeviceTable(), send, recv, nullptr);
   }
   // Makes the residuals non-zero and says whether refresh() cleared both.
   bool clears(const void* send, const void* recv) {
-    slot_.encodeResidual()[kCount - 1] = 1;
-    slot_.reduceResidual()[0] = 1;
+    const Residuals residuals = slot_.residuals();
+    residuals.encode[kCount - 1] = 1;
+    residuals.reduce[0] = 1;
     EXPECT_TRUE(refresh(send, recv).ok());
-    const bool first = slot_.encodeResidual()[kCount - 1] == 0;
-    EXPECT_EQ(first, slot_.reduceResidual()[0] == 0);
+    const bool first = residuals.encode[kCount - 1] == 0;
+    EXPECT_EQ(first, residuals.reduce[0] == 0);
     return first;
   }
+  Residuals captured(uint64_t id) { return slot_.capturedResiduals(fakeDeviceTable(), id); }
 
   CommStats comm_{CommLabel{"communicator", 0, 2, "", {}}};
-  Slot slot_{0, "slot", plan(), 0.1f};
+  Slot slot_{0, "slot", planOf(CallKind::allReduce), 0.1f};
 };
 
 TEST_F(SlotTest, StartsWithZeroResidualsAndOrdinalOne) {
@@ -43,13 +54,12 @@ TEST_F(SlotTest, StartsWithZeroResidualsAndOrdinalOne) {
   EXPECT_EQ(slot_.state()->ordinal, 1u);
   EXPECT_EQ(slot_.state()->poisonOrdinal, 0u);
   ASSERT_TRUE(refresh(&comm_, &comm_).ok());
-  EXPECT_TRUE(std::all_of(slot_.encodeResidual(), slot_.encodeResidual() + kCount,
-                          [](float value) { return value == 0; }));
+  EXPECT_TRUE(allZero(slot_.residuals().encode, kCount));
+  EXPECT_TRUE(allZero(slot_.residuals().reduce, slot_.plan.layout.shardElems(0)));
 }
 
 TEST_F(SlotTest, OnlyTheSameBuffersKeepTheResidual) {
   ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
-  slot_.stats = &comm_.addSlot("slot", "q4", 0.1f);
   char a, b;
   EXPECT_TRUE(clears(&a, &b));
   slot_.calls = 1;
@@ -64,17 +74,106 @@ TEST_F(SlotTest, OnlyTheSameBuffersKeepTheResidual) {
 }
 
 TEST_F(SlotTest, WithoutFeedbackThereIsNoResidual) {
-  Slot slot(0, "slot", plan(), 0);
+  Slot slot(0, "slot", slot_.plan, 0);
   ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
-  EXPECT_EQ(slot.encodeResidual(), nullptr);
-  EXPECT_EQ(slot.reduceResidual(), nullptr);
+  EXPECT_EQ(slot.residuals().encode, nullptr);
+  EXPECT_EQ(slot.residuals().reduce, nullptr);
   ASSERT_TRUE(slot.refreshResiduals(fakeDeviceTable(), this, this, nullptr).ok());
   EXPECT_EQ(fakeDevice().count("clear"), 0u);
+  EXPECT_EQ(slot.capturedResiduals(fakeDeviceTable(), 1).encode, nullptr);
+  EXPECT_EQ(fakeDevice().count("allocate"), 2u) << "the counters and their mirror";
+}
+
+TEST_F(SlotTest, ReduceScatterAndAllGatherKeepNone) {
+  for (const CallKind kind : {CallKind::reduceScatter, CallKind::allGather}) {
+    Slot slot(0, "slot", planOf(kind), 0.1f);
+    ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
+    EXPECT_EQ(slot.residuals().encode, nullptr);
+    EXPECT_EQ(slot.residuals().reduce, nullptr);
+  }
+}
+
+TEST_F(SlotTest, EachCallOfACaptureHasZeroResidualsOfItsOwn) {
+  ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
+  fakeDevice().captures[nullptr] = 5;
+  const Residuals first = captured(5), second = captured(5);
+  for (const Residuals& residuals : {first, second}) {
+    ASSERT_NE(residuals.encode, nullptr);
+    ASSERT_NE(residuals.reduce, nullptr);
+    EXPECT_NE(residuals.encode, slot_.residuals().encode) << "not those of calls on streams";
+    EXPECT_TRUE(allZero(residuals.encode, kCount));
+    EXPECT_TRUE(allZero(residuals.reduce, slot_.plan.layout.shardElems(0)));
+  }
+  EXPECT_NE(first.encode, second.encode);
+  EXPECT_NE(first.reduce, second.reduce);
+  EXPECT_EQ(fakeDevice().count("clearNow"), 4u);
+  EXPECT_EQ(fakeDevice().count("clear"), 0u) << "a graph would clear them at every launch";
+  EXPECT_EQ(fakeDevice().captureMode, 0) << "and is put back";
+}
+
+TEST_F(SlotTest, LaterCapturesReuseThemInOrder) {
+  ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
+  const Residuals first = captured(5), second = captured(5);
+  first.encode[3] = 1;
+  for (const uint64_t id : {6, 7}) {
+    EXPECT_EQ(captured(id).encode, first.encode);
+    EXPECT_EQ(captured(id).encode, second.encode);
+  }
+  EXPECT_EQ(first.encode[3], 1) << "what an earlier graph left behind still counts";
+  EXPECT_EQ(captured(8).encode, first.encode);
+  EXPECT_EQ(captured(8).encode, second.encode);
+  const Residuals third = captured(8);
+  EXPECT_NE(third.encode, first.encode);
+  EXPECT_NE(third.encode, second.encode);
+}
+
+// Memory is a rank's own affair: without, its captured calls go without feedback.
+TEST_F(SlotTest, WhateverFailsACapturedCallGoesWithoutFeedback) {
+  ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
+  const size_t held = fakeDevice().memory.size();
+  for (int failure = 0; failure < 4; ++failure) {  // two allocations, two clearings
+    fakeDevice().failAt = static_cast<int>(fakeDevice().calls.size()) + failure;
+    const Residuals residuals = captured(static_cast<uint64_t>(failure) + 1);
+    fakeDevice().failAt = -1;
+    EXPECT_EQ(residuals.encode, nullptr);
+    EXPECT_EQ(residuals.reduce, nullptr);
+    EXPECT_EQ(fakeDevice().memory.size(), held) << failure;
+    EXPECT_EQ(captured(static_cast<uint64_t>(failure) + 100).encode, nullptr)
+        << "a later graph of the same calls cannot get some";
+    slot_.~Slot();
+    new (&slot_) Slot(0, "slot", planOf(CallKind::allReduce), 0.1f);
+    slot_.stats = &comm_.addSlot("slot", "q4", 0.1f);
+    ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
+  }
+}
+
+TEST_F(SlotTest, CapturedResidualsLiveAsLongAsTheSlot) {
+  {
+    Slot slot(0, "slot", slot_.plan, 0.1f);
+    ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
+    for (uint64_t id = 1; id <= 3; ++id)
+      for (int call = 0; call < 3; ++call) slot.capturedResiduals(fakeDeviceTable(), id);
+    EXPECT_EQ(fakeDevice().memory.size(), 4u + 3u * 2u);
+    EXPECT_EQ(fakeDevice().count("release"), 0u);
+  }
+  EXPECT_TRUE(test::holdsNothing());
+}
+
+TEST_F(SlotTest, GivesAllItsMemoryUp) {
+  std::vector<Buffer> buffers;
+  {
+    Slot slot(0, "slot", slot_.plan, 0.1f);
+    ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
+    slot.capturedResiduals(fakeDeviceTable(), 1);
+    slot.giveUp(buffers);
+  }
+  EXPECT_EQ(fakeDevice().memory.size(), 6u);
+  buffers.clear();
+  EXPECT_TRUE(fakeDevice().memory.empty());
 }
 
 TEST_F(SlotTest, FiguresComeThroughTheMirrorOnceTheCopyIsDone) {
   ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
-  slot_.stats = &comm_.addSlot("slot", "q4", 0.1f);
   slot_.state()->error[0] = 3;
   slot_.state()->power[1] = 7;
   ASSERT_TRUE(slot_.mirrorState(fakeDeviceTable(), nullptr).ok());
@@ -87,19 +186,27 @@ TEST_F(SlotTest, FiguresComeThroughTheMirrorOnceTheCopyIsDone) {
   EXPECT_EQ(slot_.stats->stage[1].power.load(), 7);
 }
 
+TEST_F(SlotTest, ACompressedCallAddsItsBytes) {
+  slot_.countCall();
+  slot_.countCall();
+  EXPECT_EQ(slot_.calls, 2u);
+  EXPECT_EQ(slot_.stats->compressed.load(), 2u);
+  EXPECT_EQ(slot_.stats->bytesIn.load(), 2 * kCount * 4);
+  EXPECT_EQ(slot_.stats->wireBytes.load(), 2 * slot_.plan.wireBytes());
+}
+
 TEST_F(SlotTest, EveryFailedAllocationIsReportedAndNothingLeaks) {
   int failures = 0;
   for (int failAt = 0;; ++failAt) {
-    fakeDevice().reset();
+    test::resetFakes();
     fakeDevice().failAt = failAt;
     bool succeeded;
     {
-      Slot slot(0, "slot", plan(), 0.1f);
+      Slot slot(0, "slot", planOf(CallKind::allReduce), 0.1f);
       succeeded = slot.allocate(fakeDeviceTable(), nullptr).ok();
       EXPECT_EQ(succeeded, !fakeDevice().memory.empty()) << "a failed slot holds no memory";
     }
-    EXPECT_TRUE(fakeDevice().memory.empty());
-    EXPECT_EQ(fakeDevice().events, 0);
+    EXPECT_TRUE(test::holdsNothing());
     if (succeeded) break;
     ++failures;
   }

@@ -55,21 +55,48 @@ TEST(Policy, EveryFactOfTheCommunicatorCanStopIt) {
   EXPECT_EQ(decide(defaults(), local, kGradients, 10), Reason::sameHost);
 }
 
-TEST(Policy, OnlyAllReduceIsCompressed) {
-  for (const CallKind kind :
-       {CallKind::allGather, CallKind::reduceScatter, CallKind::reduce, CallKind::broadcast}) {
-    Signature signature = kGradients;
-    signature.kind = kind;
-    EXPECT_EQ(decide(defaults(), kNetworked, signature, 10), Reason::kind);
-  }
+Params withKinds(bool reduceScatter, bool allGather) {
+  Params params = defaults();
+  params.reduceScatter = reduceScatter;
+  params.allGather = allGather;
+  return params;
 }
 
-TEST(Policy, OtherOperationsPass) {
-  for (const OpClass op : {OpClass::none, OpClass::other}) {
-    Signature signature = kGradients;
-    signature.op = op;
-    EXPECT_EQ(decide(defaults(), kNetworked, signature, 10), Reason::operation);
-  }
+Reason decideKind(const Params& params, CallKind kind) {
+  const OpClass op = kind == CallKind::allGather ? OpClass::none : OpClass::sum;
+  return decide(params, kNetworked, {kind, op, ncclFloat32, 1 << 20}, 10);
+}
+
+TEST(Policy, WeightsAreOnlyCompressedWhereAskedFor) {
+  EXPECT_EQ(decideKind(defaults(), CallKind::allReduce), Reason::none);
+  EXPECT_EQ(decideKind(defaults(), CallKind::reduceScatter), Reason::none);
+  EXPECT_EQ(decideKind(defaults(), CallKind::allGather), Reason::kind);
+}
+
+TEST(Policy, KindsAreSwitchedOneByOne) {
+  for (const bool scatter : {false, true})
+    for (const bool gather : {false, true}) {
+      const Params params = withKinds(scatter, gather);
+      EXPECT_EQ(decideKind(params, CallKind::allReduce), Reason::none);
+      EXPECT_EQ(decideKind(params, CallKind::reduceScatter), scatter ? Reason::none : Reason::kind);
+      EXPECT_EQ(decideKind(params, CallKind::allGather), gather ? Reason::none : Reason::kind);
+    }
+}
+
+TEST(Policy, TheOtherKindsAlwaysPass) {
+  for (const CallKind kind : {CallKind::reduce, CallKind::broadcast, CallKind::allToAll,
+                              CallKind::gather, CallKind::scatter})
+    EXPECT_EQ(decideKind(withKinds(true, true), kind), Reason::kind);
+}
+
+TEST(Policy, SumsAveragesAndScaledSumsAreCompressed) {
+  for (const CallKind kind : {CallKind::allReduce, CallKind::reduceScatter})
+    for (const OpClass op :
+         {OpClass::none, OpClass::sum, OpClass::avg, OpClass::preMulSum, OpClass::other}) {
+      const bool isSum = op != OpClass::none && op != OpClass::other;
+      EXPECT_EQ(decide(defaults(), kNetworked, {kind, op, ncclFloat32, 1 << 20}, 10),
+                isSum ? Reason::none : Reason::operation);
+    }
 }
 
 TEST(Policy, ExactlyThreeTypesAreCompressed) {
@@ -100,10 +127,86 @@ TEST(Policy, TheFloorIsInBytes) {
   EXPECT_EQ(decide(params, kNetworked, signature, 10), Reason::small);
 }
 
+TEST(Policy, TheFloorHoldsForAllShardsTogether) {
+  const Params params = withKinds(true, true);
+  for (const CallKind kind : {CallKind::reduceScatter, CallKind::allGather}) {
+    Signature signature{kind, kind == CallKind::allGather ? OpClass::none : OpClass::sum,
+                        ncclFloat32, params.minBytes / 4 / 4};
+    EXPECT_EQ(decide(params, kNetworked, signature, 10), Reason::none) << "4 shards reach it";
+    signature.count -= 1;
+    EXPECT_EQ(decide(params, kNetworked, signature, 10), Reason::small);
+    signature.count = 0;
+    EXPECT_EQ(decide(params, kNetworked, signature, 10), Reason::small);
+  }
+}
+
+TEST(Policy, AFloorThatNoValueDividesIsNotRoundedDown) {
+  Params params = defaults();
+  params.minBytes = (1 << 20) + 1;
+  Signature signature{CallKind::allReduce, OpClass::sum, ncclFloat32, 1 << 18};
+  EXPECT_EQ(decide(params, kNetworked, signature, 10), Reason::small) << "one byte short";
+  signature.count += 1;
+  EXPECT_EQ(decide(params, kNetworked, signature, 10), Reason::none);
+}
+
+// Sizes are multiplied by the ranks and by bytes: no count may wrap around to a small one.
+TEST(Policy, AbsurdCountsPass) {
+  const Params params = withKinds(true, true);
+  CommFacts many = kNetworked;
+  for (const int nRanks : {2, 3, 64, 4096, 65536}) {
+    many.nRanks = nRanks;
+    for (const CallKind kind : {CallKind::allReduce, CallKind::reduceScatter, CallKind::allGather})
+      for (const uint64_t count :
+           {~uint64_t{0}, ~uint64_t{0} / 2 + 1, uint64_t{1} << 62, (uint64_t{1} << 62) + (1 << 20),
+            uint64_t{1} << 50, ~uint64_t{0} / 4, ~uint64_t{0} / static_cast<uint64_t>(nRanks)}) {
+        const OpClass op = kind == CallKind::allGather ? OpClass::none : OpClass::sum;
+        EXPECT_EQ(decide(params, many, {kind, op, ncclFloat32, count}, 10), Reason::small)
+            << count << " on " << nRanks;
+      }
+  }
+}
+
+TEST(Policy, BucketsOfMoreThan32BitsAreCompressed) {
+  const Params params = withKinds(true, true);
+  for (const uint64_t count : {uint64_t{1} << 31, uint64_t{1} << 33, uint64_t{1} << 40})
+    for (const CallKind kind :
+         {CallKind::allReduce, CallKind::reduceScatter, CallKind::allGather}) {
+      const OpClass op = kind == CallKind::allGather ? OpClass::none : OpClass::sum;
+      EXPECT_EQ(decide(params, kNetworked, {kind, op, ncclBfloat16, count}, 10), Reason::none);
+    }
+}
+
+TEST(Policy, OnlyAllReduceGetsFewBitsAndFeedback) {
+  Params params = withKinds(true, true);
+  params.codec = CodecChoice::q2;
+  EXPECT_EQ(codecOf(params, CallKind::allReduce), wire::Codec::q2);
+  EXPECT_GT(errorFeedbackGainOf(params, CallKind::allReduce), 0.0f);
+  params.errorFeedback = "0.5";
+  for (const CallKind kind : {CallKind::reduceScatter, CallKind::allGather}) {
+    EXPECT_EQ(codecOf(params, kind), wire::Codec::q8);
+    EXPECT_EQ(errorFeedbackGainOf(params, kind), 0.0f);
+  }
+  params.codec = CodecChoice::q4;
+  EXPECT_EQ(codecOf(params, CallKind::allReduce), wire::Codec::q4);
+  EXPECT_EQ(errorFeedbackGainOf(params, CallKind::allReduce), 0.5f);
+}
+
 TEST(Policy, ObserveNeverCompresses) {
   Params params = defaults();
   params.mode = Mode::observe;
   EXPECT_EQ(decide(params, kNetworked, kGradients, 10), Reason::observe);
+}
+
+// Whether a rank may compress is only settled among ranks with the same answer to all of it.
+TEST(Policy, WhatTheRanksCompareHoldsEverySwitch) {
+  std::set<std::string> texts = {
+      agreedSettings(defaults()), agreedSettings(withKinds(false, false)),
+      agreedSettings(withKinds(true, true)), agreedSettings(withKinds(false, true))};
+  EXPECT_EQ(texts.size(), 4u);
+  for (const std::string& text : texts) {
+    EXPECT_NE(text.find("behaviour="), std::string::npos);
+    EXPECT_NE(text.find("wire-format=" + std::to_string(wire::kVersion)), std::string::npos);
+  }
 }
 
 TEST(Policy, EveryReasonHasItsOwnName) {

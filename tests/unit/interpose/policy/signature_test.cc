@@ -14,8 +14,8 @@ TEST(SignatureTable, CountsLikeAMap) {
   SignatureTable table;
   std::map<std::tuple<int, int, int, uint64_t>, SignatureTable::Seen> model;
   for (int i = 0; i < 20000; ++i) {
-    const Signature signature{static_cast<CallKind>(random() % 5),
-                              static_cast<OpClass>(random() % 4),
+    const Signature signature{static_cast<CallKind>(random() % 8),
+                              static_cast<OpClass>(random() % 5),
                               static_cast<ncclDataType_t>(random() % ncclNumTypes), random() % 4};
     const auto key =
         std::make_tuple(static_cast<int>(signature.kind), static_cast<int>(signature.op),
@@ -40,6 +40,21 @@ TEST(SignatureTable, ACallThatDidNotTakePlaceIsTakenBack) {
   EXPECT_EQ(table.observe(signature)->before, 1u);
 }
 
+TEST(SignatureTable, FindsWhatWasSeenAndCountsNothing) {
+  SignatureTable table;
+  const Signature first{CallKind::allReduce, OpClass::sum, ncclFloat32, 8};
+  const Signature second{CallKind::reduceScatter, OpClass::sum, ncclFloat32, 8};
+  EXPECT_FALSE(table.find(first));
+  table.observe(first);
+  table.observe(second);
+  EXPECT_EQ(table.find(first), 0u);
+  EXPECT_EQ(table.find(second), 1u);
+  EXPECT_EQ(table.observe(second)->before, 1u);
+  table.takeBack(second);
+  table.takeBack(second);
+  EXPECT_EQ(table.find(second), 1u) << "its place is kept";
+}
+
 TEST(SignatureTable, AFullTableRefusesOnlyNewSignatures) {
   SignatureTable table;
   for (uint64_t count = 0; count < SignatureTable::kMaxSignatures; ++count)
@@ -57,9 +72,22 @@ TEST(Signature, OperationsFallIntoClasses) {
     EXPECT_EQ(opClassOf(static_cast<ncclRedOp_t>(op)), OpClass::other);
 }
 
+TEST(Signature, EveryKindHasNcclsName) {
+  EXPECT_STREQ(functionName(CallKind::allReduce), "ncclAllReduce");
+  EXPECT_STREQ(functionName(CallKind::allGather), "ncclAllGather");
+  EXPECT_STREQ(functionName(CallKind::reduceScatter), "ncclReduceScatter");
+  EXPECT_STREQ(functionName(CallKind::reduce), "ncclReduce");
+  EXPECT_STREQ(functionName(CallKind::broadcast), "ncclBroadcast");
+  EXPECT_STREQ(functionName(CallKind::allToAll), "ncclAlltoAll");
+  EXPECT_STREQ(functionName(CallKind::gather), "ncclGather");
+  EXPECT_STREQ(functionName(CallKind::scatter), "ncclScatter");
+}
+
 TEST(Signature, IsDescribedForPeople) {
   EXPECT_EQ(describe({CallKind::allReduce, OpClass::avg, ncclBfloat16, 42}),
             "AllReduce bf16 Avg x 42");
+  EXPECT_EQ(describe({CallKind::reduceScatter, OpClass::preMulSum, ncclFloat32, 9}),
+            "ReduceScatter fp32 PreMulSum x 9");
   EXPECT_EQ(describe({CallKind::broadcast, OpClass::none, ncclInt32, 7}), "Broadcast int32 x 7");
   EXPECT_NE(describe({CallKind::allReduce, OpClass::sum, static_cast<ncclDataType_t>(15), 1})
                 .find("unknown-type"),

@@ -42,17 +42,5 @@ TEST(ShardHeader, AllFaultsAtOnce) {
   EXPECT_EQ(headerFaults({}, makeHeader(someCall(), 9)), 63u);
 }
 
-TEST(ShardHeader, PoisonIsForOneCall) {
-  SlotState state{};
-  state.ordinal = 4;
-  EXPECT_FALSE(isPoisoned(state));
-  state.poisonOrdinal = 5;
-  EXPECT_FALSE(isPoisoned(state));
-  state.ordinal = 5;
-  EXPECT_TRUE(isPoisoned(state));
-  state.ordinal = 6;
-  EXPECT_FALSE(isPoisoned(state));
-}
-
 }  // namespace
 }  // namespace cinch::core

@@ -1,11 +1,15 @@
 // The CUDA kernels' agents, thread by thread on the CPU: every byte as the reference writes it.
 #include <gtest/gtest.h>
 
-#include "tests/unit/kernels/cuda/codec_differential.h"
+#include "tests/unit/kernels/codec_differential.h"
 #include "tests/unit/kernels/cuda/simt_codec.h"
+#include "tests/unit/kernels/golden_vectors.h"
 
 namespace cinch::test {
 namespace {
+
+constexpr Backend kBackend = Backend::cuda;
+const std::span<const host::HostCodec> kCodec(&kSimtCodec, 1);
 
 TEST(Agents, GoldenVectors) {
   expectGoldenVectors(kSimtCodec);
@@ -13,23 +17,23 @@ TEST(Agents, GoldenVectors) {
 
 TEST(Agents, SmallBucketsEqualTheReference) {
   for (uint32_t seed = 0; seed < 120 && !testing::Test::HasFailure(); ++seed)
-    expectLikeReference(kSimtCodec, {seed * 61 % 3100, 1 + seed % 5, seed});
+    expectLikeReference(kCodec, kBackend, {seed * 61 % 3100, 1 + seed % 5, seed});
 }
 
 // More blocks than half warps: every thread codes several.
 TEST(Agents, LargeBucketsEqualTheReference) {
   for (uint32_t seed = 0; seed < 18 && !testing::Test::HasFailure(); ++seed)
-    expectLikeReference(kSimtCodec, {12000 + seed * 777, 1 + seed % 3, seed});
+    expectLikeReference(kCodec, kBackend, {12000 + seed * 777, 1 + seed % 3, seed});
 }
 
 TEST(Agents, EmptyBucketsEndTheCall) {
   for (uint32_t seed = 0; seed < 9; ++seed)
-    expectLikeReference(kSimtCodec, {0, 1 + seed % 4, seed});
+    expectLikeReference(kCodec, kBackend, {0, 1 + seed % 4, seed});
 }
 
 TEST(Agents, HostileBytesAreHandledAsByTheReference) {
   for (uint32_t seed = 0; seed < 60 && !testing::Test::HasFailure(); ++seed)
-    expectHostileBytesLikeReference(kSimtCodec, seed);
+    expectHostileBytesLikeReference(kCodec, kBackend, {1 + seed * 997 % 4000, 1 + seed % 5, seed});
 }
 
 TEST(Agents, AllReducesEqualTheReferenceOverManyCalls) {

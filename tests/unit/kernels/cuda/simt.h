@@ -106,6 +106,14 @@ Value atomicAdd(Value* target, Value value) {
   *target += value;
   return old;
 }
+inline void atomicOr(uint32_t* target, uint32_t value) {
+  *target |= value;
+}
+inline uint32_t atomicExch(uint32_t* target, uint32_t value) {
+  const uint32_t old = *target;
+  *target = value;
+  return old;
+}
 inline void atomicOr_system(uint32_t* target, uint32_t value) {
   *target |= value;
 }

@@ -41,7 +41,9 @@ void encodeShards(const EncodeLaunch& launch) {
 
 void reduceShard(const ReduceLaunch& launch) {
   runGrid(launch, 1, [&]<ElementType type, wire::Codec codec>() {
-    if (cuda::keptBy(launch) == Kept::statistics)
+    if (launch.values)
+      cuda::ReduceIntoValuesAgent<type, codec>(launch).run();
+    else if (cuda::keptBy(launch) == Kept::statistics)
       cuda::ReduceAgent<type, codec, Kept::statistics>(launch).run();
     else
       cuda::ReduceAgent<type, codec, Kept::residual>(launch).run();

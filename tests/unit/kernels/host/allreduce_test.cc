@@ -43,7 +43,7 @@ TEST(Quality, OneQuantisationOfGaussianValues) {
   constexpr uint64_t kCount = 1 << 20;
   for (wire::Codec codec : kCodecs) {
     // A single rank quantises once, in stage 2.
-    const AllReduce settings{.count = kCount, .nRanks = 1, .codec = codec};
+    const Collective settings{.count = kCount, .nRanks = 1, .codec = codec};
     VirtualRanks ranks(settings, host::fastestHostCodec());
     setGaussianInputs(ranks, kCount, 1);
     ranks.run();
@@ -56,7 +56,7 @@ TEST(Quality, OneQuantisationOfGaussianValues) {
 
 TEST(Quality, MeasuredErrorIsTheTrueError) {
   constexpr uint64_t kCount = 100001;
-  const AllReduce settings{.count = kCount, .nRanks = 1, .measure = true};
+  const Collective settings{.count = kCount, .nRanks = 1, .measure = true};
   for (const host::HostCodec& codec : host::hostCodecs()) {
     VirtualRanks ranks(settings, codec);
     setGaussianInputs(ranks, kCount, 2);
@@ -83,7 +83,7 @@ void PrintTo(const Case& c, std::ostream* out) {
 
 class AllReduceTest : public testing::TestWithParam<Case> {
  protected:
-  AllReduce settings(uint64_t count) const {
+  Collective settings(uint64_t count) const {
     const Case& c = GetParam();
     return {.count = count,
             .nRanks = c.nRanks,
@@ -130,7 +130,7 @@ TEST_P(FeedbackTest, InputMinusOutputIsTheResidual) {
   constexpr uint64_t kCount = 5003;
   constexpr int kSteps = 50;
   for (wire::Codec codec : kCodecs) {
-    const AllReduce settings{
+    const Collective settings{
         .count = kCount, .nRanks = 3, .codec = codec, .feedback = true, .gain = GetParam()};
     VirtualRanks ranks(settings, host::fastestHostCodec());
     std::vector<double> balance(kCount, 0.0);
@@ -159,7 +159,7 @@ TEST_P(FeedbackTest, InputMinusOutputIsTheResidual) {
 TEST_P(FeedbackTest, PersistentErrorVanishes) {
   constexpr uint64_t kCount = 1024;
   constexpr int kSteps = 400;
-  const AllReduce settings{
+  const Collective settings{
       .count = kCount, .nRanks = 2, .codec = wire::Codec::q2, .feedback = true, .gain = GetParam()};
   VirtualRanks ranks(settings, host::fastestHostCodec());
   setGaussianInputs(ranks, kCount, 8);
@@ -178,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(Gains, FeedbackTest, testing::Values(0.1f, 1.0f));
 TEST(Specials, NanReachesAllRanksAndResidualsStartAgain) {
   constexpr uint64_t kCount = 4000;
   for (const host::HostCodec& codec : host::hostCodecs()) {
-    const AllReduce settings{.count = kCount, .nRanks = 3, .feedback = true};
+    const Collective settings{.count = kCount, .nRanks = 3, .feedback = true};
     VirtualRanks ranks(settings, codec);
     setGaussianInputs(ranks, kCount, 1);
     ranks.run();
@@ -207,7 +207,7 @@ TEST(Specials, NanReachesAllRanksAndResidualsStartAgain) {
 }
 
 TEST(Specials, OverflowOfTheOutputTypePoisonsToo) {
-  const AllReduce settings{.count = 256, .nRanks = 2, .type = ElementType::fp16, .feedback = true};
+  const Collective settings{.count = 256, .nRanks = 2, .type = ElementType::fp16, .feedback = true};
   for (const host::HostCodec& codec : host::hostCodecs()) {
     VirtualRanks ranks(settings, codec);
     for (size_t rank = 0; rank < 2; ++rank) ranks.setInput(rank, std::vector<float>(256, 40000.0f));
@@ -218,7 +218,7 @@ TEST(Specials, OverflowOfTheOutputTypePoisonsToo) {
 }
 
 TEST(Specials, OrdinalsWrap) {
-  const AllReduce settings{.count = 1000, .nRanks = 2, .feedback = true};
+  const Collective settings{.count = 1000, .nRanks = 2, .feedback = true};
   for (const host::HostCodec& codec : host::hostCodecs()) {
     VirtualRanks ranks(settings, codec);
     for (size_t rank = 0; rank < 2; ++rank) ranks[rank].state.ordinal = 0xfffffffe;

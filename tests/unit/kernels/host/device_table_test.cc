@@ -64,8 +64,6 @@ TEST_F(BoundTableTest, OperationsReachTheRuntime) {
   EXPECT_EQ(value, 3);
   EXPECT_EQ(table_->pciBusId(text, sizeof text), 0);
   EXPECT_STREQ(text, "0000:03:00.0");
-  EXPECT_EQ(table_->streamIsCapturing(nullptr, &value), 0);
-  EXPECT_EQ(value, 1);
   value = 2;
   EXPECT_EQ(table_->exchangeCaptureMode(&value), 0);
   EXPECT_EQ(value, 1);
@@ -74,20 +72,50 @@ TEST_F(BoundTableTest, OperationsReachTheRuntime) {
   EXPECT_EQ(table_->eventCreate(&event), 0);
   EXPECT_EQ(table_->eventRecord(event, nullptr), 0);
   EXPECT_EQ(table_->streamWaitEvent(nullptr, event), 0);
+  EXPECT_EQ(table_->eventRecordInGraph(event, kCapturingStream), 0);
+  EXPECT_EQ(table_->streamWaitEventInGraph(kCapturingStream, event), 0);
   EXPECT_EQ(table_->eventSynchronize(event), 0);
   EXPECT_EQ(table_->eventDestroy(event), 0);
   const std::vector<std::string> expected = {"cudaGetDevice",
                                              "cudaGetDevice",
                                              "cudaDeviceGetPCIBusId",
-                                             "cudaStreamIsCapturing",
                                              "cudaThreadExchangeStreamCaptureMode",
                                              "cudaStreamSynchronize",
                                              "cudaEventCreateWithFlags",
                                              "cudaEventRecord",
                                              "cudaStreamWaitEvent",
+                                             "cudaEventRecordWithFlags",
+                                             "cudaStreamWaitEvent, external",
                                              "cudaEventSynchronize",
                                              "cudaEventDestroy"};
   EXPECT_EQ(runtimeCalls(), expected);
+}
+
+TEST_F(BoundTableTest, OnlyCapturesHaveIds) {
+  uint64_t id = 1;
+  EXPECT_EQ(table_->captureId(nullptr, &id), 0);
+  EXPECT_EQ(id, 0u);
+  EXPECT_EQ(table_->captureId(kCapturingStream, &id), 0);
+  EXPECT_EQ(id, kFakeCapture);
+  EXPECT_EQ(table_->captureId(kBrokenStream, &id), 0);
+  EXPECT_NE(id, 0u);
+  EXPECT_NE(id, kFakeCapture);
+}
+
+TEST_F(BoundTableTest, ClearsNowOnAStreamOfItsOwn) {
+  char memory[] = "full";
+  EXPECT_EQ(table_->clearNow(memory, sizeof memory), 0);
+  EXPECT_EQ(std::string(memory, sizeof memory), std::string(sizeof memory, '\0'));
+  const std::vector<std::string> expected = {"cudaStreamCreateWithFlags", "cudaMemsetAsync",
+                                             "cudaStreamSynchronize", "cudaStreamDestroy"};
+  EXPECT_EQ(runtimeCalls(), expected);
+}
+
+// There is no profiler to see them, and nothing to fail.
+TEST_F(BoundTableTest, RangesAreQuiet) {
+  table_->rangePush("ncclAllReduce");
+  table_->rangePop();
+  EXPECT_TRUE(runtimeCalls().empty());
 }
 
 TEST_F(BoundTableTest, APendingEventLeavesNoErrorBehind) {
@@ -119,17 +147,23 @@ TEST_F(BoundTableTest, LaunchesRunTheCodec) {
   ranks.setInput(0, gaussian(kCount, 1));
   VirtualRank& rank = ranks[0];
   const CallContext call{ranks.layout(), ElementType::fp32, 0x1234, 5, &rank.state, &rank.fault};
-  const EncodeLaunch encode{call, rank.input.data(), nullptr, 0, rank.encoded.data(), 0, false};
-  const ReduceLaunch reduce{call,
-                            0,
-                            rank.received.data(),
-                            rank.input.data(),
-                            nullptr,
-                            nullptr,
-                            0,
-                            1.0f,
-                            rank.reduced.data(),
-                            false};
+  const EncodeLaunch encode{.call = call,
+                            .input = rank.input.data(),
+                            .residual = nullptr,
+                            .gain = 0,
+                            .output = rank.encoded.data(),
+                            .skipShard = 0,
+                            .measure = false};
+  const ReduceLaunch reduce{.call = call,
+                            .shard = 0,
+                            .peers = rank.received.data(),
+                            .ownInput = rank.input.data(),
+                            .ownResidual = nullptr,
+                            .residual = nullptr,
+                            .gain = 0,
+                            .factor = 1.0f,
+                            .output = rank.reduced.data(),
+                            .measure = false};
   const DecodeLaunch decode{call, rank.reduced.data(), rank.output.data()};
   EXPECT_EQ(table_->encode(&encode, nullptr), 0);
   EXPECT_EQ(table_->reduce(&reduce, nullptr), 0);

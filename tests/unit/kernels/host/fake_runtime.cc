@@ -64,9 +64,18 @@ FAKE int cudaMemsetAsync(void* memory, int value, size_t nBytes, void*) {
   std::memset(memory, value, nBytes);
   return note("cudaMemsetAsync");
 }
-FAKE int cudaStreamIsCapturing(void*, int* status) {
-  *status = 1;
-  return note("cudaStreamIsCapturing");
+FAKE int cudaStreamCreateWithFlags(void** stream, unsigned flags) {
+  *stream = stream;
+  return flags == 1 ? note("cudaStreamCreateWithFlags") : cinch::test::kFakeError;
+}
+FAKE int cudaStreamDestroy(void*) {
+  return note("cudaStreamDestroy");
+}
+FAKE int cudaStreamGetCaptureInfo(void* stream, int* status, unsigned long long* id, void**,
+                                  const void***, const void**, size_t*) {
+  *status = stream == cinch::test::kBrokenStream ? 2 : stream == cinch::test::kCapturingStream;
+  if (*status == 1) *id = cinch::test::kFakeCapture;
+  return 0;
 }
 FAKE int cudaStreamSynchronize(void*) {
   return note("cudaStreamSynchronize");
@@ -94,10 +103,24 @@ FAKE int cudaEventSynchronize(void*) {
 FAKE int cudaEventRecord(void*, void*) {
   return note("cudaEventRecord");
 }
+FAKE int cudaEventRecordWithFlags(void*, void*, unsigned flags) {
+  return flags == 1 ? note("cudaEventRecordWithFlags") : cinch::test::kFakeError;
+}
 FAKE int cudaStreamWaitEvent(void*, void*, unsigned flags) {
-  return flags == 0 ? note("cudaStreamWaitEvent") : cinch::test::kFakeError;
+  return note(flags == 1 ? "cudaStreamWaitEvent, external" : "cudaStreamWaitEvent");
 }
 FAKE int cudaLaunchHostFunc(void*, void (*function)(void*), void* argument) {
   function(argument);
   return note("cudaLaunchHostFunc");
+}
+
+// Launches in a capture are the launch queue's test's.
+FAKE int cudaUserObjectCreate(void**, void*, void (*)(void*), unsigned, unsigned) {
+  return cinch::test::kFakeError;
+}
+FAKE int cudaUserObjectRelease(void*, unsigned) {
+  return cinch::test::kFakeError;
+}
+FAKE int cudaGraphRetainUserObject(void*, void*, unsigned, unsigned) {
+  return cinch::test::kFakeError;
 }

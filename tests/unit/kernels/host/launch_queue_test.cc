@@ -22,6 +22,46 @@ int fakeLaunchHostFunc(void* stream, void (*function)(void*), void* argument) {
   return launchError;
 }
 
+// The stream that is being captured, and what the graph has been given.
+void* capturingStream = nullptr;
+int graph;
+
+struct UserObject {
+  void* pointer = nullptr;
+  void (*destroy)(void*) = nullptr;
+  unsigned references = 0;
+};
+std::deque<UserObject> userObjects;
+int createError = 0, retainError = 0;
+
+int fakeGetCaptureInfo(void* stream, int* status, unsigned long long*, void** found, const void***,
+                       const void**, size_t*) {
+  *status = stream && stream == capturingStream;
+  if (*status) *found = &graph;
+  return 0;
+}
+
+int fakeCreate(void** object, void* pointer, void (*destroy)(void*), unsigned references,
+               unsigned) {
+  if (createError) return createError;
+  userObjects.push_back({pointer, destroy, references});
+  *object = &userObjects.back();
+  return 0;
+}
+
+int fakeRelease(void* object, unsigned count) {
+  auto* const released = static_cast<UserObject*>(object);
+  released->references -= count;
+  if (released->references == 0) released->destroy(released->pointer);
+  return 0;
+}
+
+// The graph takes over the caller's reference.
+int fakeRetain(void* into, void*, unsigned, unsigned) {
+  EXPECT_EQ(into, &graph);
+  return retainError;
+}
+
 std::vector<uint32_t> encodedSlots;
 int nReduced = 0, nDecoded = 0;
 
@@ -30,8 +70,19 @@ class LaunchQueueTest : public testing::Test {
   void SetUp() override {
     pending.clear();
     encodedSlots.clear();
-    nReduced = nDecoded = launchError = 0;
+    nReduced = nDecoded = launchError = createError = retainError = 0;
+    capturingStream = nullptr;
     runtime_.cudaLaunchHostFunc = fakeLaunchHostFunc;
+    runtime_.cudaStreamGetCaptureInfo = fakeGetCaptureInfo;
+    runtime_.cudaUserObjectCreate = fakeCreate;
+    runtime_.cudaUserObjectRelease = fakeRelease;
+    runtime_.cudaGraphRetainUserObject = fakeRetain;
+  }
+  // The graph is gone. What it did not give back would be a leak.
+  void TearDown() override {
+    for (UserObject& object : userObjects)
+      if (object.references > 0) fakeRelease(&object, object.references);
+    userObjects.clear();
   }
 
   void runPending() {
@@ -106,6 +157,41 @@ TEST_F(LaunchQueueTest, AFailedLaunchIsReportedAndLeavesNothingBehind) {
   EXPECT_EQ(records.size(), 64u);
   runPending();
   EXPECT_EQ(encodedSlots.size(), 64u);
+}
+
+TEST_F(LaunchQueueTest, AGraphRunsItsLaunchAgainAndAgain) {
+  int stream;
+  capturingStream = &stream;
+  EXPECT_EQ(queue_.enqueue(encodeOf(3), &stream), 0);
+  EXPECT_EQ(queue_.enqueue(encodeOf(4), nullptr), 0) << "another stream captures nothing";
+  ASSERT_EQ(userObjects.size(), 1u);
+  ASSERT_EQ(pending.size(), 2u);
+  const HostFunction node = pending.front();
+  runPending();
+  for (int replay = 0; replay < 100; ++replay) {
+    node.function(node.argument);
+    queue_.enqueue(encodeOf(5), nullptr);  // takes a record, which must not be the graph's
+    runPending();
+  }
+  ASSERT_EQ(encodedSlots.size(), 202u);
+  EXPECT_EQ(std::count(encodedSlots.begin(), encodedSlots.end(), 3), 101);
+}
+
+TEST_F(LaunchQueueTest, FailedCapturesAreReportedAndLeaveNothingBehind) {
+  int stream;
+  capturingStream = &stream;
+  createError = 2;
+  EXPECT_EQ(queue_.enqueue(encodeOf(1), &stream), 2);
+  createError = 0;
+  retainError = 901;
+  EXPECT_EQ(queue_.enqueue(encodeOf(1), &stream), 901);
+  ASSERT_EQ(userObjects.size(), 1u);
+  EXPECT_EQ(userObjects[0].references, 0u);
+  EXPECT_TRUE(pending.empty());
+  retainError = 0;
+  launchError = 719;
+  EXPECT_EQ(queue_.enqueue(encodeOf(1), &stream), 719);
+  EXPECT_TRUE(encodedSlots.empty());
 }
 
 }  // namespace

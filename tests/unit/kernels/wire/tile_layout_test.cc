@@ -81,5 +81,58 @@ TEST(ShardLayout, CutsTheBucketEvenly) {
   }
 }
 
+// Shards of NCCL's cut: equal numbers of values, each shard with tiles of its own.
+TEST(ShardLayout, FixedShardsPartitionTheBucket) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 20000; ++round) {
+    const uint64_t shardElems = round < 3000 ? static_cast<uint64_t>(round) : random() >> 30;
+    const auto nShards = static_cast<uint32_t>(1 + random() % 64);
+    const ShardLayout layout = ShardLayout::fixed(shardElems, nShards, test::kCodecs[random() % 3]);
+    ASSERT_EQ(layout.count, shardElems * nShards);
+    const uint64_t tilesPerShard = shardElems / kTileElems + (shardElems % kTileElems > 0);
+    for (uint32_t shard = 0; shard < nShards; ++shard) {
+      ASSERT_EQ(layout.firstElem(shard), shard * shardElems);
+      ASSERT_EQ(layout.shardElems(shard), shardElems);
+      ASSERT_EQ(layout.firstTile(shard), shard * tilesPerShard);
+      ASSERT_EQ(layout.shardTiles(shard), tilesPerShard);
+    }
+    ASSERT_EQ(layout.tiles(), tilesPerShard * nShards);
+    ASSERT_EQ(layout.strideBytes(), kHeaderBytes + tilesPerShard * tileBytes(layout.codec));
+    ASSERT_EQ(layout.strideBytes() % 16, 0u);
+    ASSERT_EQ(layout.totalBytes(), layout.strideBytes() * nShards);
+  }
+}
+
+// One shard alone is stored as it is among others.
+TEST(ShardLayout, AFixedShardIsItsOwnLayout) {
+  for (uint64_t shardElems : {uint64_t{1}, uint64_t{1024}, uint64_t{5001}, uint64_t{1} << 40}) {
+    const ShardLayout all = ShardLayout::fixed(shardElems, 7, Codec::q8);
+    const ShardLayout one = ShardLayout::fixed(shardElems, 1, Codec::q8);
+    EXPECT_EQ(one.strideBytes(), all.strideBytes());
+    EXPECT_EQ(one.shardTiles(0), all.shardTiles(6));
+    EXPECT_EQ(one.totalBytes(), one.strideBytes());
+  }
+}
+
+// Beyond 2^31 and 2^33 values nothing is cut off.
+TEST(ShardLayout, HugeBucketsKeepTheirOffsets) {
+  for (uint64_t shardElems : {(uint64_t{1} << 31) + 1, (uint64_t{1} << 33) + 1025}) {
+    const ShardLayout layout = ShardLayout::fixed(shardElems, 8, Codec::q4);
+    EXPECT_EQ(layout.firstElem(7), 7 * shardElems);
+    EXPECT_EQ(layout.shardTiles(7), (shardElems + 1023) / 1024);
+    EXPECT_EQ(layout.strideBytes(), 16 + (shardElems + 1023) / 1024 * 544);
+    EXPECT_EQ(layout.totalBytes(), 8 * layout.strideBytes());
+
+    const uint64_t lastBlock = (shardElems - 1) / kBlockElems;
+    EXPECT_LT(codesOffset(Codec::q4, lastBlock) + blockCodeBytes(Codec::q4) - 1,
+              layout.strideBytes());
+    EXPECT_EQ(pairOffset(Codec::q4, lastBlock), 16 + lastBlock / 8 * 544 + lastBlock % 8 * 4);
+
+    const ShardLayout freeCut{8 * shardElems, 8, Codec::q4};
+    EXPECT_EQ(freeCut.firstElem(8), 8 * shardElems);
+    EXPECT_GE(freeCut.shardElems(0), shardElems);
+  }
+}
+
 }  // namespace
 }  // namespace cinch::wire

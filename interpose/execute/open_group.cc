@@ -1,0 +1,189 @@
+#include "interpose/execute/open_group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "interpose/comm/family.h"
+#include "interpose/execute/prepare.h"
+#include "interpose/real/nccl_try.h"
+
+namespace cinch {
+namespace {
+
+// A thread has one NCCL, hardly ever two.
+thread_local std::vector<std::unique_ptr<OpenGroup>> openGroups;
+
+bool isFine(ncclResult_t result) {
+  return result == ncclSuccess || result == ncclInProgress;
+}
+
+// True where the slot of `item` is to be connected.
+Result<bool> step(BatchItem& item) {
+  CINCH_TRY(awaitLaunch(*item.comm));
+  return takeNextStep(*item.comm, *item.slot, item.call.stream);
+}
+
+}  // namespace
+
+OpenGroup* OpenGroup::of(const RealNccl& real) {
+  for (const auto& group : openGroups)
+    if (group->real_ == &real) return group.get();
+  return nullptr;
+}
+
+void OpenGroup::start(const RealNccl& real) {
+  OpenGroup* group = of(real);
+  if (group == nullptr)
+    group = openGroups.emplace_back(std::unique_ptr<OpenGroup>(new OpenGroup(real))).get();
+  ++group->depth_;
+}
+
+std::unique_ptr<OpenGroup> OpenGroup::leave(const RealNccl& real) {
+  OpenGroup* group = of(real);
+  if (group == nullptr || --group->depth_ > 0) return nullptr;
+  const auto at = std::find_if(openGroups.begin(), openGroups.end(),
+                               [&](const auto& it) { return it.get() == group; });
+  std::unique_ptr<OpenGroup> closed = std::move(*at);
+  openGroups.erase(at);
+  return closed;
+}
+
+ncclResult_t OpenGroup::end(const RealNccl& real) {
+  const auto closed = leave(real);
+  return closed == nullptr ? real.GroupEnd() : closed->launch();
+}
+
+void OpenGroup::forget(const RealNccl& real) {
+  const auto closed = leave(real);
+  if (closed == nullptr) return;
+  closed->countBack();
+  for (const KeptCall& destroy : closed->opsToDestroy_) destroy();
+}
+
+OpenGroup::Member& OpenGroup::memberOf(ncclComm_t comm) {
+  for (Member& member : members_)
+    if (member.comm == comm) return member;
+  return members_.emplace_back(Member{comm, false, {}});
+}
+
+// A member may join NCCL's group when all before it have; its own calls stay in their order.
+bool OpenGroup::mustWait(const Member& member) const {
+  if (member.isJoined) return false;
+  if (!member.waiting.empty()) return true;
+  for (const Member& earlier : members_) {
+    if (&earlier == &member) break;
+    if (!earlier.isJoined) return true;
+  }
+  return false;
+}
+
+void OpenGroup::note(const std::shared_ptr<CommState>& comm, const Signature& signature) {
+  noted_.push_back({comm, signature});
+}
+
+void OpenGroup::defer(BatchItem item) {
+  memberOf(item.comm->comm);
+  deferred_.push_back(std::move(item));
+}
+
+ncclResult_t OpenGroup::pass(const Passing& call, const Pass& pass) {
+  if (!call.isSound || call.isEmpty) {
+    const ncclResult_t result = pass();
+    judge(result);
+    return result;
+  }
+  Member& member = memberOf(call.comm);
+  if (mustWait(member)) {
+    member.waiting.push_back({call.op, pass.keep()});
+    return ncclSuccess;
+  }
+  const ncclResult_t result = pass();
+  member.isJoined = member.isJoined || isFine(result);
+  judge(result);
+  return result;
+}
+
+ncclResult_t OpenGroup::destroyOp(ncclComm_t comm, ncclRedOp_t op, const Pass& destroy) {
+  for (const Member& member : members_)
+    for (const Waiting& waiting : member.waiting)
+      if (member.comm == comm && waiting.op == op) {
+        opsToDestroy_.push_back(destroy.keep());
+        return ncclSuccess;
+      }
+  return destroy();
+}
+
+void OpenGroup::judge(ncclResult_t result) {
+  isSpoilt_ = isSpoilt_ || !isFine(result);
+}
+
+void OpenGroup::prepareLater(const std::shared_ptr<CommState>& comm, Slot& slot,
+                             const Collective& call) {
+  for (const BatchItem& item : unready_)
+    if (item.slot == &slot) return;
+  unready_.push_back(
+      {.comm = comm, .slot = &slot, .call = call, .factor = {}, .connectOnly = true});
+}
+
+void OpenGroup::countBack() {
+  for (const Noted& noted : noted_) noted.comm->takeBack(noted.signature);
+}
+
+void OpenGroup::inOrderOfMembers(std::vector<BatchItem>& items) {
+  const auto place = [this](const BatchItem& item) { return &memberOf(item.comm->comm); };
+  std::stable_sort(items.begin(), items.end(),
+                   [&](const BatchItem& a, const BatchItem& b) { return place(a) < place(b); });
+}
+
+// Everything that NCCL has not recorded yet, in the order of the members.
+Result<void> OpenGroup::record(Batch& batch) {
+  for (const Member& member : members_) {
+    for (const Waiting& waiting : member.waiting)
+      CINCH_TRY_NCCL(waiting.call(), "NCCL refused a call of a group");
+    CINCH_TRY(batch.recordExchanges(member.comm));
+  }
+  return {};
+}
+
+ncclResult_t OpenGroup::launchDeferred() {
+  inOrderOfMembers(deferred_);
+  Batch batch(deferred_, *real_);
+  const auto recorded = record(batch);
+  for (const KeptCall& destroy : opsToDestroy_) destroy();
+  if (recorded.ok()) return batch.run(true);
+  const ncclResult_t ended = real_->GroupEnd();
+  // Not NCCL's refusal but an abort: what was recorded before it has been launched, without codes.
+  if (isFine(ended)) return batch.fail(recorded.error());
+  isSpoilt_ = true;
+  return ended;
+}
+
+ncclResult_t OpenGroup::launch() {
+  const ncclResult_t result = isSpoilt_ || deferred_.empty() ? real_->GroupEnd() : launchDeferred();
+  for (const auto& parent : parents_) followBirths(*parent, result);
+  if (isSpoilt_) {
+    countBack();
+    return result;
+  }
+  inOrderOfMembers(unready_);
+  return prepareAll(unready_, *real_, result);
+}
+
+// Where one communicator fails, the others' slots keep step with their peers'.
+ncclResult_t prepareAll(std::span<BatchItem> unready, const RealNccl& real, ncclResult_t result) {
+  std::vector<BatchItem> unconnected;
+  for (BatchItem& item : unready) {
+    const auto connects = step(item);
+    if (!connects.ok())
+      result = item.comm->fail(connects.error());
+    else if (connects.value())
+      unconnected.push_back(item);
+  }
+  if (unconnected.empty()) return result;
+  const ncclResult_t ran = Batch(unconnected, real).run(false);
+  if (!isFine(ran)) return ran;
+  for (BatchItem& item : unconnected) connected(*item.comm, *item.slot);
+  return result;
+}
+
+}  // namespace cinch

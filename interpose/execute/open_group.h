@@ -1,0 +1,100 @@
+// What a thread has called between ncclGroupStart and ncclGroupEnd.
+//
+// Compressed calls are kept and run when the outermost group ends; what passes goes to NCCL at
+// once, which records it. But NCCL launches the communicators of a group in the order of their
+// first calls, and ranks that share several of them rely on that order. So a call that would come
+// before a communicator whose first call is kept waits with it.
+//
+// What a group holds besides the collectives of one communicator never changes what happens to that
+// communicator; and NCCL wants the collectives of one communicator grouped alike on all of its
+// ranks.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "interpose/execute/batch.h"
+#include "interpose/execute/pass.h"
+
+namespace cinch {
+
+class OpenGroup {
+ public:
+  // The calling thread's open group of `real`; null where none is open. Groups of two NCCLs in one
+  // process do not know of each other.
+  static OpenGroup* of(const RealNccl& real);
+  // One level more. `real` has done the same.
+  static void start(const RealNccl& real);
+
+  // Ends one level, in `real` too. The outermost end launches everything.
+  static ncclResult_t end(const RealNccl& real);
+  // Ends one level of a group that `real` only simulates: at the outermost one the calls are
+  // counted back, so that no trace is left (one rank may simulate alone).
+  static void forget(const RealNccl& real);
+
+  // Remembers a collective that was counted.
+  void note(const std::shared_ptr<CommState>& comm, const Signature& signature);
+  // Keeps a compressed call for the end.
+  void defer(BatchItem item);
+  // Hands a call to NCCL by `pass`, now or at the end.
+  struct Passing {
+    ncclComm_t comm;
+    ncclRedOp_t op = ncclSum;  // what it reduces by
+    bool isEmpty = false;      // a collective on no values, which NCCL drops
+    // NCCL has no reason to refuse it. What it will refuse never waits: the program expects to hear
+    // of it at once.
+    bool isSound = true;
+  };
+  ncclResult_t pass(const Passing& call, const Pass& pass);
+  // Destroys an operation of `comm` by `destroy`, now or when waiting calls no longer need it.
+  ncclResult_t destroyOp(ncclComm_t comm, ncclRedOp_t op, const Pass& destroy);
+  // NCCL said `result` of a call that is not a communication: a refusal spoils the whole group.
+  void judge(ncclResult_t result);
+
+  // `slot` takes its next step when the group has been launched, once for all its calls in it.
+  void prepareLater(const std::shared_ptr<CommState>& comm, Slot& slot, const Collective& call);
+  // `parent` is making a communicator, which is complete when the group is.
+  void expectBirth(const std::shared_ptr<CommState>& parent) { parents_.push_back(parent); }
+
+ private:
+  struct Noted {
+    std::shared_ptr<CommState> comm;
+    Signature signature;
+  };
+  struct Waiting {
+    ncclRedOp_t op;
+    KeptCall call;
+  };
+  struct Member {
+    ncclComm_t comm;
+    bool isJoined;  // NCCL has recorded a call of it
+    std::vector<Waiting> waiting;
+  };
+
+  explicit OpenGroup(const RealNccl& real) : real_(&real) {}
+  // The group of `real` if this was its outermost level; its thread then has none.
+  static std::unique_ptr<OpenGroup> leave(const RealNccl& real);
+  Member& memberOf(ncclComm_t comm);
+  bool mustWait(const Member& member) const;
+  void inOrderOfMembers(std::vector<BatchItem>& items);
+  Result<void> record(Batch& batch);
+  ncclResult_t launchDeferred();
+  ncclResult_t launch();
+  void countBack();
+
+  const RealNccl* real_;
+  int depth_ = 0;
+  bool isSpoilt_ = false;        // NCCL refused a call and will refuse the group
+  std::vector<Member> members_;  // in the order of their first calls
+  std::vector<BatchItem> deferred_;
+  std::vector<BatchItem> unready_;
+  std::vector<Noted> noted_;
+  std::vector<KeptCall> opsToDestroy_;
+  std::vector<std::shared_ptr<CommState>> parents_;
+};
+
+// Takes the next step of slots whose calls have passed and been launched; connects those that want
+// it, all at once. `result` is what NCCL said of those calls; returns what the program is told.
+ncclResult_t prepareAll(std::span<BatchItem> unready, const RealNccl& real, ncclResult_t result);
+
+}  // namespace cinch

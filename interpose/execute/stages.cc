@@ -1,0 +1,134 @@
+#include "interpose/execute/stages.h"
+
+namespace cinch {
+namespace {
+
+const DeviceTable& deviceOf(const BatchItem& item) {
+  return *item.comm->resources.device;
+}
+
+bool isCaptured(const BatchItem& item) {
+  return item.captureId != 0;
+}
+
+CallContext contextOf(const BatchItem& item) {
+  const Slot& slot = *item.slot;
+  return CallContext{.layout = slot.plan.layout,
+                     .type = slot.plan.type,
+                     .planId = slot.plan.planId,
+                     .slot = slot.index,
+                     .state = slot.state(),
+                     .fault = item.comm->resources.fault.as<uint32_t>()};
+}
+
+// The figures of captured calls could not be read back: nothing of the host runs when they do.
+bool isMeasured(const BatchItem& item) {
+  return !isCaptured(item) &&
+         item.slot->calls % static_cast<uint64_t>(processParams().params.measureEvery) == 0;
+}
+
+EncodeLaunch encodeAllButOwn(const BatchItem& item) {
+  return EncodeLaunch{.call = contextOf(item),
+                      .input = item.call.send,
+                      .inputFactor = item.factor,
+                      .residual = item.residuals.encode,
+                      .gain = item.slot->gain,
+                      .output = shardsOf(item).outgoing,
+                      .skipShard = item.comm->rank,
+                      .measure = isMeasured(item)};
+}
+
+EncodeLaunch encodeOwn(const BatchItem& item) {
+  EncodeLaunch launch = encodeAllButOwn(item);
+  const CollectivePlan& plan = item.slot->plan;
+  launch.call.layout = plan.ownShard();
+  launch.output += plan.shardOffset(plan.rank);
+  launch.skipShard = -1;
+  return launch;
+}
+
+ReduceLaunch reduceOf(const BatchItem& item) {
+  const CollectivePlan& plan = item.slot->plan;
+  const ShardBuffers shards = shardsOf(item);
+  float* residual = item.residuals.encode;
+  return ReduceLaunch{
+      .call = contextOf(item),
+      .shard = plan.rank,
+      .peers = shards.incoming,
+      .ownInput = static_cast<const char*>(item.call.send) + plan.ownByteOffset(),
+      .inputFactor = item.factor,
+      .ownResidual = residual ? residual + plan.layout.firstElem(plan.rank) : nullptr,
+      .residual = item.residuals.reduce,
+      .gain = item.slot->gain,
+      .factor = plan.factor,
+      .output = plan.gathers() ? shards.outgoing + plan.shardOffset(plan.rank) : nullptr,
+      .values = plan.gathers() ? nullptr : item.call.recv,
+      .measure = plan.gathers() && isMeasured(item)};
+}
+
+DecodeLaunch decodeOf(const BatchItem& item) {
+  return DecodeLaunch{
+      .call = contextOf(item), .input = shardsOf(item).outgoing, .output = item.call.recv};
+}
+
+Result<void> takeResiduals(BatchItem& item) {
+  Slot& slot = *item.slot;
+  if (isCaptured(item)) {
+    item.residuals = slot.capturedResiduals(deviceOf(item), item.captureId);
+    return {};
+  }
+  item.residuals = slot.residuals();
+  return slot.refreshResiduals(deviceOf(item), item.call.send, item.call.recv, item.call.stream);
+}
+
+// A captured call is counted once, however often its graph is launched.
+Result<void> finishCall(BatchItem& item) {
+  Slot& slot = *item.slot;
+  if (isMeasured(item)) {
+    slot.readMirror();
+    CINCH_TRY(slot.mirrorState(deviceOf(item), item.call.stream));
+  }
+  slot.countCall();
+  return {};
+}
+
+}  // namespace
+
+ShardBuffers shardsOf(const BatchItem& item) {
+  const Workspace& workspace = item.comm->workspace;
+  return {workspace.outgoing() + item.use.offset, workspace.incoming() + item.use.offset,
+          item.slot->plan.messageBytes()};
+}
+
+Result<void> encodeStage(BatchItem& item) {
+  const DeviceTable& device = deviceOf(item);
+  const CurrentDevice current(device, item.comm->resources.cudaDevice);
+  CINCH_TRY(item.comm->workspace.begin(item.call.stream, item.captureId));
+  if (item.connectOnly) return {};
+  CINCH_TRY(takeResiduals(item));
+  const EncodeLaunch launch = item.slot->plan.exchanges() ? encodeAllButOwn(item) : encodeOwn(item);
+  CINCH_TRY_DEVICE(device, device.encode(&launch, item.call.stream), "cannot encode");
+  return {};
+}
+
+Result<void> reduceStage(BatchItem& item) {
+  if (item.connectOnly || !item.slot->plan.exchanges()) return {};
+  const DeviceTable& device = deviceOf(item);
+  const CurrentDevice current(device, item.comm->resources.cudaDevice);
+  const ReduceLaunch launch = reduceOf(item);
+  CINCH_TRY_DEVICE(device, device.reduce(&launch, item.call.stream), "cannot reduce");
+  return {};
+}
+
+Result<void> decodeStage(BatchItem& item) {
+  const DeviceTable& device = deviceOf(item);
+  const CurrentDevice current(device, item.comm->resources.cudaDevice);
+  if (!item.connectOnly && item.slot->plan.gathers()) {
+    const DecodeLaunch launch = decodeOf(item);
+    CINCH_TRY_DEVICE(device, device.decode(&launch, item.call.stream), "cannot decode");
+  }
+  if (!item.connectOnly) CINCH_TRY(finishCall(item));
+  return item.comm->workspace.end(item.call.stream, item.captureId);
+}
+
+}  // namespace cinch

@@ -1,0 +1,117 @@
+#include "interpose/execute/submit.h"
+
+#include "interpose/execute/prepare.h"
+
+namespace cinch {
+namespace {
+
+struct Decided {
+  Signature signature;
+  CommState::Decision decision;
+};
+
+// Shows the call in profilers under the name of the function that the program called.
+class ProfilerRange {
+ public:
+  ProfilerRange(const DeviceTable& device, CallKind kind) : device_(device) {
+    device_.rangePush(functionName(kind));
+  }
+  ~ProfilerRange() { device_.rangePop(); }
+  ProfilerRange(const ProfilerRange&) = delete;
+
+ private:
+  const DeviceTable& device_;
+};
+
+bool isRefused(ncclResult_t result) {
+  return result == ncclInvalidArgument || result == ncclInvalidUsage;
+}
+
+bool isEightBitFloat(ncclDataType_t type) {
+  return type == ncclFloat8e4m3 || type == ncclFloat8e5m2;
+}
+
+// False where NCCL has a reason to refuse the call, as far as that can be told without it.
+bool isSound(const CommState& comm, const Collective& call) {
+  const bool knownOp = call.op < ncclNumOps || comm.ops.find(call.op, call.type);
+  return hasBuffers(call, comm.rank) && bytesOf(call.type) != 0 && call.root >= 0 &&
+         call.root < comm.nRanks &&
+         (!reduces(call.kind) || (knownOp && !isEightBitFloat(call.type)));
+}
+
+// A slot that is not ready passes; Reason::none stays where it is.
+Reason readiness(CommState& comm, const CommState::Decision& decision) {
+  if (decision.captureId != 0) return Reason::none;
+  const auto ready = isReady(comm, *decision.slot);
+  if (!ready.ok()) comm.fail(ready.error());
+  if (!ready.ok() || ready.value()) return Reason::none;
+  return decision.slot->phase == SlotPhase::refused ? Reason::voted : Reason::preparing;
+}
+
+Decided decide(CommState& comm, const Collective& call) {
+  const OpClass op = reduces(call.kind) ? comm.classOf(call.op, call.type) : OpClass::none;
+  Decided decided{{call.kind, op, call.type, call.count}, {}};
+  decided.decision = comm.decide(decided.signature, call.stream);
+  CommState::Decision& decision = decided.decision;
+  if (decision.reason == Reason::none) decision.reason = readiness(comm, decision);
+  // NCCL says what is wrong with a call that lacks a buffer.
+  if (decision.reason == Reason::none && !hasBuffers(call, comm.rank))
+    decision.reason = Reason::incomplete;
+  return decided;
+}
+
+// An error where the communicator has failed.
+ncclResult_t compress(const std::shared_ptr<CommState>& comm, OpenGroup* group,
+                      const Decided& decided, const Collective& call) {
+  if (const ncclResult_t health = comm->health(); health != ncclSuccess) return health;
+  const ProfilerRange range(*comm->resources.device, call.kind);
+  BatchItem item{.comm = comm,
+                 .slot = decided.decision.slot,
+                 .call = call,
+                 .factor = comm->factorOf(call.op, call.type),
+                 .captureId = decided.decision.captureId};
+  if (group == nullptr) return Batch({&item, 1}, comm->real).run(false);
+  group->defer(std::move(item));
+  return ncclSuccess;
+}
+
+ncclResult_t passNow(const std::shared_ptr<CommState>& comm, const Decided& decided,
+                     const Collective& call, const Pass& pass) {
+  const CommState::Decision& decision = decided.decision;
+  const ncclResult_t result = pass();
+  // A call that one rank got wrong and repeats must not count twice.
+  if (isRefused(result) && decision.counted) comm->takeBack(decided.signature);
+  if (isRefused(result) || decision.reason != Reason::preparing) return result;
+  BatchItem item{
+      .comm = comm, .slot = decision.slot, .call = call, .factor = {}, .connectOnly = true};
+  return prepareAll({&item, 1}, comm->real, result);
+}
+
+ncclResult_t passInGroup(const std::shared_ptr<CommState>& comm, OpenGroup& group,
+                         const Decided& decided, const Collective& call, const Pass& pass) {
+  const ncclResult_t result = group.pass({.comm = comm->comm,
+                                          .op = call.op,
+                                          .isEmpty = call.count == 0,
+                                          .isSound = isSound(*comm, call)},
+                                         pass);
+  if (decided.decision.reason == Reason::preparing)
+    group.prepareLater(comm, *decided.decision.slot, call);
+  return result;
+}
+
+}  // namespace
+
+ncclResult_t submit(const std::shared_ptr<CommState>& comm, const Collective& call,
+                    const Pass& pass) {
+  if (const auto settled = comm->settle(); !settled.ok())
+    return static_cast<ncclResult_t>(settled.error().status);
+  const Decided decided = decide(*comm, call);
+  OpenGroup* group = OpenGroup::of(comm->real);
+  if (group != nullptr && decided.decision.counted) group->note(comm, decided.signature);
+  if (decided.decision.reason == Reason::none) return compress(comm, group, decided, call);
+  comm->countPass(decided.decision.reason, call.count * bytesOf(call.type));
+  return group == nullptr ? passNow(comm, decided, call, pass)
+                          : passInGroup(comm, *group, decided, call, pass);
+}
+
+}  // namespace cinch

@@ -1,0 +1,28 @@
+// Which compressed calls of a group run at the same time. Pure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace cinch {
+
+// A call that needs `nBytes` of the workspace of its communicator, which holds `capacity`.
+struct WorkspaceNeed {
+  const void* comm;
+  uint64_t nBytes;
+  uint64_t capacity;  // at least nBytes, equal for all calls of a communicator
+};
+
+// Runs in wave `wave` (from 0) and uses the workspace from `offset` on.
+struct WorkspaceUse {
+  uint32_t wave;
+  uint64_t offset;
+};
+
+// Fills the workspace of each communicator call by call, in order, and begins a new wave of that
+// communicator when it is full. What a call gets depends on the calls of its own communicator
+// alone, so that it is the same on ranks whose groups hold other communicators too.
+std::vector<WorkspaceUse> packWaves(std::span<const WorkspaceNeed> needs);
+
+}  // namespace cinch

@@ -1,0 +1,1 @@
+/* Included by nccl.h, which uses nothing of it. */

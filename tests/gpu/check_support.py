@@ -1,0 +1,88 @@
+"""What the checks that need an NVIDIA GPU are made of: outcomes, where things are, running programs."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from ranks import run_ranks  # noqa: E402
+
+RANKS = 2
+MISSING = 77  # exit status of a program that says what it lacks
+
+
+class Outcome:
+    def __init__(self, state, note="", figures=None):
+        self.state = state  # pass, fail, skip
+        self.note = note
+        self.figures = figures or {}
+
+
+class Skip(Exception):
+    pass
+
+
+class Failure(Exception):
+    pass
+
+
+class Context:
+    """Where things are, and what has been built."""
+
+    def __init__(self, root, build, gpu, mps, cmake_arguments):
+        self.root = root
+        self.build = build
+        self.gpu = gpu
+        self.mps = mps
+        self.cmake_arguments = cmake_arguments
+        self.not_built = {}  # target: why
+
+    def program(self, target, folder="bin"):
+        if target in self.not_built:
+            raise Skip(f"{target} was not built: {self.not_built[target]}")
+        return os.path.join(self.build, folder, target)
+
+    def preload(self, **settings):
+        """The environment that puts Cinch under a program."""
+        if "cinch" in self.not_built:
+            raise Skip(f"libcinch.so was not built: {self.not_built['cinch']}")
+        library = os.path.join(self.build, "lib", "libcinch.so")
+        return {"LD_PRELOAD": library, "CINCH_STRICT": "1", **settings}
+
+
+def run(command, timeout, **environment):
+    """Runs a command to its end; returns its exit status and output."""
+    try:
+        done = subprocess.run(command, env=dict(os.environ, **environment), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                              timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"{os.path.basename(command[0])} did not end within {timeout} s") from None
+    return done.returncode, done.stdout
+
+
+def tail(output, lines=6):
+    return " | ".join(output.strip().splitlines()[-lines:])
+
+
+def read_result(rank, outcome, path):
+    """The JSON file that a rank wrote, if it ended well."""
+    if outcome.status == MISSING:
+        raise Skip(tail(outcome.output, 1))
+    if outcome.status != 0:
+        how = "hung" if outcome.status is None else f"ended with {outcome.status}"
+        raise Failure(f"rank {rank} {how}: {tail(outcome.output)}")
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def run_on_one_gpu(context, command, environment, timeout=90, rank_env=None):
+    """Runs the ranks, each a host of its own to NCCL; returns the JSON file that each wrote."""
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = [os.path.join(folder, f"{rank}.json") for rank in range(RANKS)]
+        outcomes = run_ranks(command, RANKS, env={**context.mps.environment, **environment}, rank_env=rank_env,
+                             rank_args={rank: ["--out", path] for rank, path in enumerate(outputs)},
+                             deadline=timeout)
+        return [read_result(rank, outcome, path) for rank, (outcome, path) in enumerate(zip(outcomes, outputs))]

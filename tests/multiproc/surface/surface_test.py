@@ -1,0 +1,99 @@
+"""Each corner of NCCL's calling surface, as real processes on the emulator, with and without Cinch.
+
+Arguments: PROGRAM PRELOAD. The program's cases check their own results; here the ranks' outputs are
+compared with each other, and the report must show that compression really took place.
+"""
+
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "support"))
+from ranks import wait_all  # noqa: E402
+
+PROGRAM = PRELOAD = None
+
+ENVIRONMENT = {
+    "": {"CINCH_CODEC": "q4"},
+    "operation-all-gather-compressed": {"CINCH_CODEC": "q4", "CINCH_ALLGATHER": "y"},
+    "large": {"CINCH_CODEC": "q4", "CINCH_WARMUP_CALLS": "2"},
+    "graph-feedback-advances": {"CINCH_CODEC": "q4", "CINCH_ERROR_FEEDBACK": "1"},
+    "graph-equal-buckets": {"CINCH_CODEC": "q4", "CINCH_ERROR_FEEDBACK": "1"},
+}
+# Nothing is compressed in these.
+EXACT = {"operation-all-gather", "operation-integers", "operation-zero-and-small-counts",
+         "operation-exact-kinds", "communicator-init-all", "communicator-one-rank",
+         "communicator-abort-while-getting-ready"}
+DEADLINE = 90
+LARGE_DEADLINE = 1500
+
+
+def environment_of(case):
+    return next(values for prefix, values in sorted(ENVIRONMENT.items(), reverse=True)
+                if case.startswith(prefix))
+
+
+def launch(case, ranks, folder):
+    processes = []
+    for rank in range(ranks):
+        values = dict(os.environ, NCCL_HOSTID=f"surface-host-{rank}", NCCL_SOCKET_IFNAME="lo",
+                      LD_PRELOAD=PRELOAD, CINCH_STATS=f"{folder}/report-{rank}", CINCH_MIN_BYTES="16K",
+                      **environment_of(case))
+        log = open(f"{folder}/rank-{rank}.log", "w+", encoding="utf-8")
+        command = [PROGRAM, "--case", case, "--rank", rank, "--ranks", ranks, "--folder", folder]
+        process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=log,
+                                   stderr=subprocess.STDOUT, env=values)
+        processes.append((process, log))
+    return wait_all(processes, time.monotonic() + (LARGE_DEADLINE if case.startswith("large") else DEADLINE))
+
+
+def compressed_calls(folder):
+    """The compressed calls of all communicators, by rank of the world."""
+    counts = []
+    for path in sorted(glob.glob(f"{folder}/report-*.json")):
+        with open(path, encoding="utf-8") as file:
+            communicators = json.load(file)["communicators"]
+        counts.append(sum(slot["calls"] for comm in communicators for slot in comm["slots"]))
+    return counts
+
+
+class Surface(unittest.TestCase):
+    def check(self, case, ranks):
+        with tempfile.TemporaryDirectory() as folder:
+            outcomes = launch(case, ranks, folder)
+            for rank, outcome in enumerate(outcomes):
+                self.assertEqual(outcome.status, 0, f"rank {rank}: {outcome.output}")
+                self.assertTrue(outcome.output.endswith("done\n"), outcome.output)
+            self.check_same(outcomes)
+            counts = compressed_calls(folder)
+        self.assertEqual(len(counts), ranks)
+        if case in EXACT:
+            self.assertEqual(counts, [0] * ranks)
+        else:
+            self.assertGreater(min(counts), 0, "nothing was compressed")
+
+    def check_same(self, outcomes):
+        hashes = {}
+        for outcome in outcomes:
+            for label, value in outcome.lines("same"):
+                self.assertEqual(hashes.setdefault(label, value), value, f"{label} differs among the ranks")
+
+
+def add_cases():
+    listing = subprocess.run([PROGRAM, "--list"], check=True, stdout=subprocess.PIPE, text=True)
+    for line in listing.stdout.splitlines():
+        case, ranks = line.split()
+        name = "test_" + case.replace("-", "_")
+        setattr(Surface, name, lambda self, case=case, ranks=int(ranks): self.check(case, ranks))
+
+
+if __name__ == "__main__":
+    PRELOAD = sys.argv.pop()
+    PROGRAM = sys.argv.pop()
+    add_cases()
+    unittest.main(verbosity=2)

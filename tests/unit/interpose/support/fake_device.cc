@@ -1,0 +1,215 @@
+#include "tests/unit/interpose/support/fake_device.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "kernels/host/host_codec.h"
+
+namespace cinch::test {
+namespace {
+
+int record(const char* name) {
+  FakeDevice& device = fakeDevice();
+  device.calls.push_back(name);
+  device.devicesUsed.insert(device.device);
+  return static_cast<int>(device.calls.size()) - 1 == device.failAt ? kInjected : 0;
+}
+
+uint64_t captureOf(const void* stream) {
+  const auto found = fakeDevice().captures.find(stream);
+  return found == fakeDevice().captures.end() ? 0 : found->second;
+}
+
+int recordOrdering(const char* name, const void* event, const void* stream) {
+  const uint64_t id = captureOf(stream);
+  fakeDevice().orderings.push_back({name, stream, event, id});
+  return record(name);
+}
+
+int allocate(void** memory, size_t nBytes) {
+  if (const int error = record("allocate")) return error;
+  if (!fakeDevice().captures.empty() && fakeDevice().captureMode != 2) return kIllegal;
+  *memory = malloc(nBytes);
+  memset(*memory, 0xa5, nBytes);
+  fakeDevice().memory[*memory] = nBytes;
+  return 0;
+}
+
+int release(void* memory) {
+  fakeDevice().memory.erase(memory);
+  free(memory);
+  return record("release");
+}
+
+int copy(void* to, const void* from, size_t nBytes, void*) {
+  if (const int error = record("copy")) return error;
+  memcpy(to, from, nBytes);
+  return 0;
+}
+
+int clear(void* memory, size_t nBytes, void*) {
+  if (const int error = record("clear")) return error;
+  memset(memory, 0, nBytes);
+  return 0;
+}
+
+int clearNow(void* memory, size_t nBytes) {
+  if (const int error = record("clearNow")) return error;
+  if (fakeDevice().captureMode != 2) return kIllegal;
+  memset(memory, 0, nBytes);
+  return 0;
+}
+
+int captureId(void* stream, uint64_t* id) {
+  *id = captureOf(stream);
+  return record("captureId");
+}
+
+int exchangeCaptureMode(int* mode) {
+  std::swap(*mode, fakeDevice().captureMode);
+  return 0;
+}
+
+int eventCreate(void** event) {
+  if (const int error = record("eventCreate")) return error;
+  *event = malloc(1);
+  fakeDevice().events[*event] = 0;
+  return 0;
+}
+
+int eventDestroy(void* event) {
+  fakeDevice().events.erase(event);
+  free(event);
+  return record("eventDestroy");
+}
+
+int eventQuery(void* event) {
+  if (const int error = record("eventQuery")) return error;
+  if (fakeDevice().events.at(event) != 0) return kIllegal;
+  return fakeDevice().eventsPending ? kNotReady : 0;
+}
+
+int eventSynchronize(void* event) {
+  if (const int error = record("eventSynchronize")) return error;
+  return fakeDevice().events.at(event) == 0 ? 0 : kIllegal;
+}
+
+int eventRecord(void* event, void* stream) {
+  if (const int error = recordOrdering("eventRecord", event, stream)) return error;
+  fakeDevice().events.at(event) = captureOf(stream);
+  return 0;
+}
+
+// Work of one capture cannot wait for work outside of it by an ordinary event, nor the reverse.
+int streamWaitEvent(void* stream, void* event) {
+  if (const int error = recordOrdering("streamWaitEvent", event, stream)) return error;
+  return fakeDevice().events.at(event) == captureOf(stream) ? 0 : kIllegal;
+}
+
+int eventRecordInGraph(void* event, void* stream) {
+  if (const int error = recordOrdering("eventRecordInGraph", event, stream)) return error;
+  return captureOf(stream) != 0 ? 0 : kIllegal;
+}
+
+int streamWaitEventInGraph(void* stream, void* event) {
+  if (const int error = recordOrdering("streamWaitEventInGraph", event, stream)) return error;
+  return captureOf(stream) != 0 ? 0 : kIllegal;
+}
+
+int getDevice(int* device) {
+  *device = fakeDevice().device;
+  return 0;
+}
+
+int setDevice(int device) {
+  fakeDevice().device = device;
+  fakeDevice().calls.push_back("setDevice");
+  return 0;
+}
+
+template <class Launch>
+int launch(const char* name, void (*host::HostCodec::*run)(const Launch&),
+           const Launch* arguments) {
+  if (const int error = record(name)) return error;
+  timeline().push_back(name);
+  (host::fastestHostCodec().*run)(*arguments);
+  return 0;
+}
+
+DeviceTable makeTable() {
+  DeviceTable t{};
+  t.version = kDeviceTableVersion;
+  t.size = sizeof t;
+  t.name = "fake";
+  t.initialise = [] { return 0; };
+  t.errorName = [](int error) { return error == kInjected ? "injectedError" : "otherError"; };
+  t.getDevice = getDevice;
+  t.setDevice = setDevice;
+  t.pciBusId = [](char* text, int size) {
+    return snprintf(text, static_cast<size_t>(size), "0000:01:00.0") > 0 ? 0 : kInjected;
+  };
+  t.allocate = allocate;
+  t.release = release;
+  t.allocateHost = allocate;
+  t.releaseHost = release;
+  t.copyAsync = copy;
+  t.clearAsync = clear;
+  t.clearNow = clearNow;
+  t.captureId = captureId;
+  t.streamSynchronize = [](void*) { return record("streamSynchronize"); };
+  t.exchangeCaptureMode = exchangeCaptureMode;
+  t.eventCreate = eventCreate;
+  t.eventDestroy = eventDestroy;
+  t.eventQuery = eventQuery;
+  t.eventSynchronize = eventSynchronize;
+  t.eventRecord = eventRecord;
+  t.streamWaitEvent = streamWaitEvent;
+  t.eventRecordInGraph = eventRecordInGraph;
+  t.streamWaitEventInGraph = streamWaitEventInGraph;
+  t.rangePush = [](const char* name) { fakeDevice().ranges.push_back(name); };
+  t.rangePop = [] { fakeDevice().ranges.pop_back(); };
+  t.encode = [](const EncodeLaunch* l, void*) {
+    return launch("encode", &host::HostCodec::encodeShards, l);
+  };
+  t.reduce = [](const ReduceLaunch* l, void*) {
+    return launch("reduce", &host::HostCodec::reduceShard, l);
+  };
+  t.decode = [](const DecodeLaunch* l, void*) {
+    return launch("decode", &host::HostCodec::decodeShards, l);
+  };
+  return t;
+}
+
+}  // namespace
+
+FakeDevice& fakeDevice() {
+  static FakeDevice device;
+  return device;
+}
+
+const DeviceTable& fakeDeviceTable() {
+  static const DeviceTable table = makeTable();
+  return table;
+}
+
+std::vector<std::string>& timeline() {
+  static std::vector<std::string> calls;
+  return calls;
+}
+
+void FakeDevice::reset() {
+  for (const auto& [pointer, size] : memory) free(pointer);
+  for (const auto& [event, capture] : events) free(const_cast<void*>(event));
+  *this = FakeDevice();
+  timeline().clear();
+}
+
+size_t FakeDevice::count(const std::string& name) const {
+  size_t n = 0;
+  for (const auto& call : calls) n += call == name;
+  return n;
+}
+
+}  // namespace cinch::test

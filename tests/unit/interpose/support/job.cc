@@ -1,0 +1,125 @@
+#include "tests/unit/interpose/support/job.h"
+
+#include <cmath>
+
+namespace cinch::test {
+namespace {
+
+float valueOf(size_t rank, size_t i) {
+  return std::sin(static_cast<float>(i) * 0.01f + static_cast<float>(rank));
+}
+
+size_t shardsIn(CallKind kind, bool input) {
+  if (kind == CallKind::reduceScatter) return input ? 2 : 1;
+  return kind == CallKind::allGather && !input ? 2 : 1;
+}
+
+}  // namespace
+
+ncclResult_t Part::submit() const {
+  const auto pass = [part = *this] { return part.forward(); };
+  return cinch::submit(rank->comm, call, Pass(pass));
+}
+
+ncclResult_t Part::forward() const {
+  const RealNccl& real = fakeRealTable();
+  const Collective& c = call;
+  const ncclComm_t handle = rank->comm->comm;
+  switch (c.kind) {
+    case CallKind::reduceScatter:
+      return real.ReduceScatter(c.send, c.recv, c.count, c.type, c.op, handle, c.stream);
+    case CallKind::allGather:
+      return real.AllGather(c.send, c.recv, c.count, c.type, handle, c.stream);
+    default:
+      return real.AllReduce(c.send, c.recv, c.count, c.type, c.op, handle, c.stream);
+  }
+}
+
+Work::Work(const TestRanks& ranks, CallKind kind, size_t count, ncclRedOp_t op) {
+  for (size_t rank = 0; rank < 2; ++rank) {
+    send_.emplace_back(count * shardsIn(kind, true));
+    recv_.emplace_back(count * shardsIn(kind, false));
+    for (size_t i = 0; i < send_[rank].size(); ++i) send_[rank][i] = valueOf(rank, i);
+  }
+  for (size_t rank = 0; rank < 2; ++rank)
+    parts_.push_back(
+        {ranks[rank].get(),
+         {kind, send_[rank].data(), recv_[rank].data(), count, ncclFloat32, op, 0, nullptr}});
+}
+
+ncclResult_t Work::submit() const {
+  const ncclResult_t first = part(0).submit(), second = part(1).submit();
+  return first != ncclSuccess ? first : second;
+}
+
+Slot& Work::slot(int rank) const {
+  const Collective& call = part(rank).call;
+  CommState& comm = part(rank).comm();
+  const OpClass op =
+      call.kind == CallKind::allGather ? OpClass::none : comm.classOf(call.op, call.type);
+  const Signature signature{call.kind, op, call.type, call.count};
+  const auto decision = comm.decide(signature, nullptr);
+  comm.takeBack(signature);
+  EXPECT_NE(decision.slot, nullptr) << kReasonNames[static_cast<size_t>(decision.reason)];
+  return *decision.slot;
+}
+
+std::vector<float> Work::expected(int rank, float factor) const {
+  std::vector<float> values;
+  if (part(rank).call.kind == CallKind::allGather) {
+    for (const auto& shard : send_) values.insert(values.end(), shard.begin(), shard.end());
+    return values;
+  }
+  const size_t count = part(rank).call.count;
+  const size_t from =
+      part(rank).call.kind == CallKind::reduceScatter ? count * static_cast<size_t>(rank) : 0;
+  for (size_t i = from; i < from + count; ++i)
+    values.push_back(factor * (send_[0][i] + send_[1][i]));
+  return values;
+}
+
+void groupStart() {
+  ASSERT_EQ(fakeRealTable().GroupStart(), ncclSuccess);
+  OpenGroup::start(fakeRealTable());
+}
+
+ncclResult_t groupEnd() {
+  return OpenGroup::end(fakeRealTable());
+}
+
+ncclResult_t runInGroup(const std::vector<const Work*>& works) {
+  groupStart();
+  for (const Work* work : works)
+    if (const ncclResult_t result = work->submit(); result != ncclSuccess) {
+      groupEnd();
+      return result;
+    }
+  return groupEnd();
+}
+
+void JobTest::getReady(const Work& work) {
+  for (int call = 0; call < 3; ++call) ASSERT_EQ(runInGroup({&work}), ncclSuccess);
+  ASSERT_EQ(work.slot(0).phase, SlotPhase::connected);
+  ASSERT_EQ(work.slot(1).phase, SlotPhase::connected);
+  forget();
+}
+
+std::vector<std::string> JobTest::happened() {
+  std::vector<std::string> calls;
+  for (const std::string& call : timeline())
+    if (call != "CommGetAsyncError") calls.push_back(call);
+  return calls;
+}
+
+void JobTest::forget() {
+  timeline().clear();
+  fakeReal().calls.clear();
+  fakeDevice().calls.clear();
+}
+
+std::vector<std::string> operator+(std::vector<std::string> a, const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+}  // namespace cinch::test

@@ -1,0 +1,102 @@
+#include "tests/unit/interpose/support/ranks.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "interpose/comm/memory_reserve.h"
+#include "interpose/comm/report_writer.h"
+
+namespace cinch::test {
+namespace {
+
+constexpr int kSeconds = 20;  // only a failing test waits for it
+
+using UniqueId = std::array<uint8_t, kUniqueIdBytes>;
+
+UniqueId newId() {
+  UniqueId id{};
+  EXPECT_TRUE(serveAgreement(id.data()).ok());
+  return id;
+}
+
+Hello helloOf(int rank, int nRanks, const std::string& refusal) {
+  Hello hello;
+  hello.rank = rank;
+  hello.nRanks = nRanks;
+  hello.hostId = static_cast<uint64_t>(rank);
+  hello.host = "host-" + std::to_string(rank);
+  hello.refusal = refusal;
+  return hello;
+}
+
+std::unique_ptr<Agreement> greet(const UniqueId& id, const Hello& hello) {
+  auto greeted = Agreement::greet(id.data(), hello, kSeconds);
+  EXPECT_TRUE(greeted.ok()) << greeted.error().message;
+  return std::move(greeted.value());
+}
+
+}  // namespace
+
+void resetFakes() {
+  fakeDevice().failAt = -1;
+  fakeDevice().eventsPending = false;
+  MemoryReserve::instance().release();
+  fakeDevice().reset();
+  fakeReal() = {};
+}
+
+bool holdsNothing() {
+  MemoryReserve::instance().release();
+  return fakeDevice().memory.empty() && fakeDevice().events.empty();
+}
+
+CommResources fakeResources() {
+  CommResources resources;
+  resources.device = &fakeDeviceTable();
+  resources.fault =
+      std::move(Buffer::allocate(fakeDeviceTable(), sizeof(uint32_t), Buffer::Where::host).value());
+  *resources.fault.as<uint32_t>() = 0;
+  return resources;
+}
+
+std::vector<std::unique_ptr<Agreement>> greetAll(int nRanks, const std::string& refusal) {
+  const UniqueId id = newId();
+  std::vector<std::unique_ptr<Agreement>> all;
+  for (int rank = 0; rank < nRanks; ++rank)
+    all.push_back(greet(id, helloOf(rank, nRanks, rank == nRanks - 1 ? refusal : "")));
+  return all;
+}
+
+std::unique_ptr<Agreement> greetAlone() {
+  return greet(newId(), helloOf(0, 2, ""));
+}
+
+TestRanks makeRanks(int nRanks, int world) {
+  TestRanks ranks;
+  auto channels = greetAll(nRanks);
+  for (int rank = 0; rank < nRanks; ++rank)
+    ranks.push_back(std::make_unique<TestRank>(
+        FakeRank{rank, nRanks, world},
+        Joining::over(std::move(channels[static_cast<size_t>(rank)]), fakeResources())));
+  return ranks;
+}
+
+TestRank passingRank() {
+  return TestRank({0, 2}, Joining::passing("the test wants it so"));
+}
+
+uint64_t passedCalls(const CommState& comm, Reason reason) {
+  const auto report = nlohmann::json::parse(processReport().json());
+  for (const auto& entry : report.at("communicators")) {
+    if (entry.at("name") != comm.name) continue;
+    const auto& passed = entry.at("passed");
+    const char* name = kReasonNames[static_cast<size_t>(reason)];
+    return passed.contains(name) ? passed.at(name).at("calls").get<uint64_t>() : 0;
+  }
+  ADD_FAILURE() << comm.name << " is not in the report";
+  return 0;
+}
+
+}  // namespace cinch::test

@@ -1,0 +1,50 @@
+// All ranks of a communicator in one thread, on the fakes: they have said hello over a real
+// agreement channel, each from a host of its own.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "interpose/comm/comm_state.h"
+#include "tests/unit/interpose/support/fake_device.h"
+#include "tests/unit/interpose/support/fake_real.h"
+
+namespace cinch::test {
+
+// Clears both fakes, and frees what ended communicators left to those to come.
+void resetFakes();
+
+// True where nothing on the device is held any more, by communicators or for those to come.
+bool holdsNothing();
+
+CommResources fakeResources();
+
+// The ends of a channel between `nRanks` ranks, which have greeted and not heard the verdict. A
+// `refusal` is the last one's.
+std::vector<std::unique_ptr<Agreement>> greetAll(int nRanks, const std::string& refusal = "");
+// Rank 0 of two, of which the other one does not come.
+std::unique_ptr<Agreement> greetAlone();
+
+struct TestRank {
+  explicit TestRank(const FakeRank& rank, std::unique_ptr<Joining> joining)
+      : fake(rank),
+        comm(std::make_shared<CommState>(fakeRealTable(), fake.handle(), fake.rank, fake.nRanks,
+                                         std::move(joining))) {}
+  TestRank(const TestRank&) = delete;
+
+  FakeRank fake;
+  std::shared_ptr<CommState> comm;
+};
+
+using TestRanks = std::vector<std::unique_ptr<TestRank>>;
+
+// `world` tells communicators apart.
+TestRanks makeRanks(int nRanks, int world = 0);
+
+// A communicator of two ranks that passes.
+TestRank passingRank();
+
+// How many calls on `comm` have passed for `reason`, by the report.
+uint64_t passedCalls(const CommState& comm, Reason reason);
+
+}  // namespace cinch::test
