@@ -49,7 +49,13 @@ void MemoryReserve::keep(int cudaDevice, std::vector<Buffer> buffers, Event last
 
 void MemoryReserve::strand(std::vector<Buffer> buffers) {
   const std::lock_guard lock(mutex_);
-  std::move(buffers.begin(), buffers.end(), std::back_inserter(stranded_));
+  for (Buffer& buffer : buffers)
+    if (buffer) stranded_.push_back(std::move(buffer));
+}
+
+size_t MemoryReserve::nStranded() {
+  const std::lock_guard lock(mutex_);
+  return stranded_.size();
 }
 
 void MemoryReserve::release() {

@@ -25,6 +25,7 @@ class MemoryReserve {
 
   // Takes over what may be in use for ever: never given out, never freed.
   void strand(std::vector<Buffer> buffers);
+  size_t nStranded();
 
   // The process has no communicator left: frees all that is no longer in use.
   void release();

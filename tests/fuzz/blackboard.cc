@@ -42,4 +42,12 @@ ncclUniqueId Blackboard::take(int comm) {
   return id;
 }
 
+void Blackboard::meet(int n) {
+  pthread_mutex_lock(&mutex_);
+  ++met_;
+  pthread_cond_broadcast(&changed_);
+  while (met_ < n) pthread_cond_wait(&changed_, &mutex_);
+  pthread_mutex_unlock(&mutex_);
+}
+
 }  // namespace cinch::fuzz

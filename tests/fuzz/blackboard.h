@@ -22,6 +22,9 @@ class Blackboard {
   // Waits until it is posted.
   ncclUniqueId take(int comm);
 
+  // Waits until `n` processes have come here.
+  void meet(int n);
+
  private:
   Blackboard();
 
@@ -29,6 +32,7 @@ class Blackboard {
   pthread_cond_t changed_;
   std::array<bool, kMaxComms> posted_{};
   std::array<ncclUniqueId, kMaxComms> ids_{};
+  int met_ = 0;
 };
 
 }  // namespace cinch::fuzz

@@ -67,6 +67,8 @@ std::string runRank(const Program& program, int rank, Blackboard& blackboard,
   std::string all;
   for (const std::string& text : texts) all += text;
   append(all);
+  // The processes of a job end together: one of them serves the others' agreement.
+  blackboard.meet(program.nProcesses());
   exit(0);
 }
 

@@ -15,6 +15,7 @@ namespace cinch::test {
 void resetFakes();
 
 // True where nothing on the device is held any more, by communicators or for those to come.
+// Apart from what may be in use for ever.
 bool holdsNothing();
 
 CommResources fakeResources();
