@@ -4,7 +4,7 @@ import collections
 import os
 import re
 
-Binding = collections.namedtuple("Binding", "user symbol library")
+Binding = collections.namedtuple("Binding", "binder symbol library")
 
 ROW = re.compile(
     r"binding file (\S+) \[\d+\] to (\S+) \[\d+\]: (?:normal|weak) symbol `(p?nccl[A-Z]\w*)'"
@@ -16,8 +16,8 @@ def nccl_bindings(lines):
     found = set()
     for line in lines:
         if match := ROW.search(line):
-            user, library, symbol = match.groups()
-            found.add(Binding(os.path.basename(user), symbol, os.path.basename(library)))
+            binder, library, symbol = match.groups()
+            found.add(Binding(os.path.basename(binder), symbol, os.path.basename(library)))
     return found
 
 

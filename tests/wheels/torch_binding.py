@@ -44,7 +44,7 @@ def bindings_under_preload(python, preload):
 
 def binding_problems(undefined, bindings, exports):
     """What is wrong with where the names that PyTorch needs are bound."""
-    bound = {b.symbol: b.library for b in bindings if b.user == "libtorch_cuda.so"}
+    bound = {b.symbol: b.library for b in bindings if b.binder == "libtorch_cuda.so"}
     problems = [f"{name} was not bound" for name in sorted(undefined - bound.keys())]
     return problems + binding.misdirected(bound, exports)
 
@@ -74,7 +74,7 @@ def check(build):
         "to_cinch": sorted(undefined & api_table.exported_names()),
         "to_nccl": sorted(undefined - api_table.exported_names()),
         "nccl_to_cinch": sorted(
-            b.symbol for b in bindings if b.user == "libnccl.so.2" and b.library == "libcinch.so"
+            b.symbol for b in bindings if b.binder == "libnccl.so.2" and b.library == "libcinch.so"
         ),
     }
     return facts, problems

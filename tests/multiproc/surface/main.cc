@@ -11,8 +11,8 @@ using namespace surface;
 
 std::vector<Case> allCases() {
   std::vector<Case> all;
-  for (const auto* cases :
-       {&groupCases(), &operationCases(), &communicatorCases(), &graphCases(), &largeCases()})
+  for (const auto* cases : {&groupCases(), &operationCases(), &communicatorCases(), &graphCases(),
+                            &trapCases(), &largeCases()})
     all.insert(all.end(), cases->begin(), cases->end());
   return all;
 }

@@ -94,6 +94,7 @@ const std::vector<Case>& groupCases();
 const std::vector<Case>& operationCases();
 const std::vector<Case>& communicatorCases();
 const std::vector<Case>& graphCases();
+const std::vector<Case>& trapCases();
 const std::vector<Case>& largeCases();
 
 }  // namespace surface

@@ -24,6 +24,7 @@ ENVIRONMENT = {
     "large": {"CINCH_CODEC": "q4", "CINCH_WARMUP_CALLS": "2"},
     "graph-feedback-advances": {"CINCH_CODEC": "q4", "CINCH_ERROR_FEEDBACK": "1"},
     "graph-equal-buckets": {"CINCH_CODEC": "q4", "CINCH_ERROR_FEEDBACK": "1"},
+    "trap": {"CINCH_CODEC": "q4", "CINCH_ERROR_FEEDBACK": "1"},
 }
 # Nothing is compressed in these.
 EXACT = {"operation-all-gather", "operation-integers", "operation-zero-and-small-counts",
