@@ -32,19 +32,22 @@ float scalarOf(const void* scalar, ncclDataType_t type) {
 
 void ReductionOps::add(ncclRedOp_t op, const void* scalar, ncclDataType_t type,
                        ncclScalarResidence_t residence) {
-  if (!isCompressibleType(type)) return;
   InputFactor factor;
   if (residence == ncclScalarDevice)
     factor.device = scalar;
-  else
+  else if (isCompressibleType(type))
     factor.value = scalarOf(scalar, type);
   ops_.insert_or_assign(op, Op{factor, type});
 }
 
-std::optional<InputFactor> ReductionOps::find(ncclRedOp_t op, ncclDataType_t type) const {
+bool ReductionOps::knows(ncclRedOp_t op, ncclDataType_t type) const {
   const auto found = ops_.find(op);
-  if (found == ops_.end() || found->second.type != type) return std::nullopt;
-  return found->second.factor;
+  return found != ops_.end() && found->second.type == type;
+}
+
+std::optional<InputFactor> ReductionOps::find(ncclRedOp_t op, ncclDataType_t type) const {
+  if (!isCompressibleType(type) || !knows(op, type)) return std::nullopt;
+  return ops_.at(op).factor;
 }
 
 }  // namespace cinch

@@ -18,8 +18,10 @@ class ReductionOps {
            ncclScalarResidence_t residence);
   void remove(ncclRedOp_t op) { ops_.erase(op); }
 
-  // What a call on values of `type` multiplies its input by; none where `op` is not known, or was
-  // made for another type (which NCCL refuses).
+  // False where `op` does not exist or was made for another type, which NCCL refuses.
+  bool knows(ncclRedOp_t op, ncclDataType_t type) const;
+  // What a call on values of `type`, which can be compressed, multiplies its input by; none where
+  // `op` is not known.
   std::optional<InputFactor> find(ncclRedOp_t op, ncclDataType_t type) const;
 
  private:

@@ -12,9 +12,10 @@ struct Message {
   int peer;
 };
 
+// All ways to make a communicator are followed: NCCL will not know another one either.
 bool isSound(const CommState* comm, const Message& message) {
-  return (message.buffer != nullptr || message.count == 0) && bytesOf(message.type) != 0 &&
-         message.peer >= 0 && (comm == nullptr || message.peer < comm->nRanks);
+  return comm != nullptr && (message.buffer != nullptr || message.count == 0) &&
+         bytesOf(message.type) != 0 && message.peer >= 0 && message.peer < comm->nRanks;
 }
 
 // `forward` calls the real function with copies of the caller's arguments.

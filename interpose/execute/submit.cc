@@ -33,7 +33,7 @@ bool isEightBitFloat(ncclDataType_t type) {
 
 // False where NCCL has a reason to refuse the call, as far as that can be told without it.
 bool isSound(const CommState& comm, const Collective& call) {
-  const bool knownOp = call.op < ncclNumOps || comm.ops.find(call.op, call.type);
+  const bool knownOp = call.op < ncclNumOps || comm.ops.knows(call.op, call.type);
   return hasBuffers(call, comm.rank) && bytesOf(call.type) != 0 && call.root >= 0 &&
          call.root < comm.nRanks &&
          (!reduces(call.kind) || (knownOp && !isEightBitFloat(call.type)));
