@@ -72,6 +72,9 @@ bool matchCollective(Calls& calls, const FakeRank& any) {
     found.push_back(firstOf(calls, rank, [](const FakeCall& call) { return call.peer < 0; }));
     if (found.back() == calls.end()) return false;
   }
+  // Ranks that make different calls wait for each other for ever.
+  for (const auto& call : found)
+    if (call->name != found.front()->name) return false;
   std::vector<FakeCall> ranks;
   for (const auto& call : found) {
     ranks.push_back(*call);
