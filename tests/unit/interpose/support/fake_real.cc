@@ -73,8 +73,10 @@ bool matchCollective(Calls& calls, const FakeRank& any) {
     if (found.back() == calls.end()) return false;
   }
   // Ranks that make different calls wait for each other for ever.
+  const FakeCall& first = *found.front();
   for (const auto& call : found)
-    if (call->name != found.front()->name) return false;
+    if (call->name != first.name || call->count != first.count || call->type != first.type)
+      return false;
   std::vector<FakeCall> ranks;
   for (const auto& call : found) {
     ranks.push_back(*call);
