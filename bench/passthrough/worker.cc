@@ -34,9 +34,9 @@ void* deviceBuffer() {
   return memory;
 }
 
-// Not inlined: a program's calls come from the same place again and again, and the first one from
-// each place looks up whose they are.
-[[gnu::noinline]] void call(ncclComm_t comm, uint64_t nCalls) {
+// Neither inlined nor cloned: a program's calls come from the same place again and again, and the
+// first one from each place looks up whose they are.
+[[gnu::noipa]] void call(ncclComm_t comm, uint64_t nCalls) {
   static void* const buffer = deviceBuffer();
   for (uint64_t i = 0; i < nCalls; ++i) {
     ncclAllReduce(buffer, buffer, kElems, ncclFloat32, ncclSum, comm, nullptr);
