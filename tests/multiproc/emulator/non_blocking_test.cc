@@ -36,8 +36,9 @@ TEST(NonBlocking, EnqueuesNothingBeforeSuccess) {
       ncclResult_t state = ncclSuccess;
       EXPECT_NCCL(ncclCommGetAsyncError(comm, &state));
       nSeen += state == ncclInProgress;
-      if (state == ncclInProgress)
+      if (state == ncclInProgress) {
         EXPECT_EQ(queried, cudaSuccess) << "something is on the stream too early";
+      }
       EXPECT_EQ(settledState(comm), ncclSuccess);
       stream.wait();
       EXPECT_EQ(sum, 3);
