@@ -8,6 +8,10 @@
 
 namespace cinch {
 
+// How many captures may use a communicator while one is under way; CUDA numbers them in order, and
+// what is kept of older ones is dropped.
+constexpr size_t kMaxOpenCaptures = 64;
+
 // Allocations in its scope do not break another thread's graph capture.
 class RelaxedCapture {
  public:

@@ -81,9 +81,9 @@ Result<Slot::ResidualBuffers> Slot::allocateClearResiduals(const DeviceTable& de
 
 Residuals Slot::capturedResiduals(const DeviceTable& device, uint64_t id) {
   if (gain <= 0) return {};
-  if (id != lastCapture_) nInCapture_ = 0;
-  lastCapture_ = id;
-  const size_t occurrence = nInCapture_++;
+  if (nInCapture_.size() == kMaxOpenCaptures && !nInCapture_.contains(id))
+    nInCapture_.erase(nInCapture_.begin());
+  const size_t occurrence = nInCapture_[id]++;
   if (occurrence == captured_.size()) {
     auto fresh = allocateClearResiduals(device);
     if (!fresh.ok())

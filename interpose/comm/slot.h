@@ -2,6 +2,7 @@
 // its plan, residuals, device-side counters and figures.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -91,8 +92,7 @@ class Slot {
   bool residualsStale_ = true;  // not cleared yet
 
   std::vector<ResidualBuffers> captured_;  // by occurrence in a capture; live as long as the slot
-  uint64_t lastCapture_ = 0;
-  size_t nInCapture_ = 0;
+  std::map<uint64_t, size_t> nInCapture_;  // by capture, since several may be under way
 };
 
 }  // namespace cinch

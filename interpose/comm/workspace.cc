@@ -5,6 +5,7 @@
 namespace cinch {
 
 Result<void> Workspace::reserve(const DeviceTable& device, size_t nBytes) {
+  device_ = &device;
   for (Event* event : {&lastDone_, &joined_}) {
     if (*event) continue;
     auto created = Event::create(device);
@@ -26,21 +27,32 @@ Result<void> Workspace::begin(void* stream, uint64_t captureId) {
   ++nRunning_;
   if (captureId == 0) return used_ ? lastDone_.orderBefore(stream) : Result<void>();
   // Within a capture the last call is a node like this one: an edge of the graph orders them.
-  if (captureId == lastCapture_) return joined_.orderBefore(stream);
-  return lastDone_.orderBeforeInGraph(stream);
+  const auto inCapture = captured_.find(captureId);
+  return inCapture != captured_.end() ? inCapture->second.orderBefore(stream)
+                                      : lastDone_.orderBeforeInGraph(stream);
 }
 
-Result<void> Workspace::joinStream(void* stream) {
-  if (anyEnded_ && endedOn_ != stream) CINCH_TRY(joined_.orderBefore(stream));
+Result<Event*> Workspace::joinedIn(uint64_t captureId) {
+  if (captureId == 0) return &joined_;
+  if (const auto known = captured_.find(captureId); known != captured_.end()) return &known->second;
+  auto created = Event::create(*device_);
+  if (!created.ok()) return created.error();
+  if (captured_.size() == kMaxOpenCaptures) captured_.erase(captured_.begin());
+  return &captured_.insert_or_assign(captureId, std::move(created.value())).first->second;
+}
+
+Result<void> Workspace::joinStream(void* stream, Event& joined) {
+  if (anyEnded_ && endedOn_ != stream) CINCH_TRY(joined.orderBefore(stream));
   anyEnded_ = true;
   endedOn_ = stream;
-  return joined_.record(stream);
+  return joined.record(stream);
 }
 
 Result<void> Workspace::end(void* stream, uint64_t captureId) {
   used_ = true;
-  CINCH_TRY(joinStream(stream));
-  lastCapture_ = captureId;
+  const auto joined = joinedIn(captureId);
+  if (!joined.ok()) return joined.error();
+  CINCH_TRY(joinStream(stream, *joined.value()));
   CINCH_TRY(captureId == 0 ? lastDone_.record(stream) : lastDone_.recordInGraph(stream));
   --nRunning_;
   return {};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "interpose/comm/buffer.h"
@@ -39,16 +40,20 @@ class Workspace {
   Event giveUp(std::vector<Buffer>& buffers);
 
  private:
-  Result<void> joinStream(void* stream);
+  // What follows the last call to end in the capture, or outside of captures.
+  Result<Event*> joinedIn(uint64_t captureId);
+  Result<void> joinStream(void* stream, Event& joined);
+
+  const DeviceTable* device_ = nullptr;
 
   Buffer outgoing_, incoming_;
   std::vector<Buffer> retired_;  // outgrown, but queued work and graphs may still use them
   size_t capacity_ = 0;
   Event lastDone_;  // after the last wave
-  Event joined_;    // after the last call to end, for other streams of its wave or capture
+  Event joined_;    // after the last eager call to end, for other streams of its wave
+  std::map<uint64_t, Event> captured_;  // the same for each capture's own calls
   void* endedOn_ = nullptr;
-  bool anyEnded_ = false;     // of the running wave
-  uint64_t lastCapture_ = 0;  // that `joined_` was recorded in
+  bool anyEnded_ = false;  // of the running wave
   bool used_ = false;
   int nRunning_ = 0;  // calls that have begun and not ended
 };

@@ -127,6 +127,14 @@ TEST_F(SlotTest, LaterCapturesReuseThemInOrder) {
   EXPECT_NE(third.encode, second.encode);
 }
 
+TEST_F(SlotTest, CallsOfACaptureShareNoneWhateverComesBetween) {
+  ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
+  fakeDevice().captures[nullptr] = 5;
+  const Residuals first = captured(5);
+  captured(6);
+  EXPECT_NE(captured(5).encode, first.encode);
+}
+
 // Memory is a rank's own affair: without, its captured calls go without feedback.
 TEST_F(SlotTest, WhateverFailsACapturedCallGoesWithoutFeedback) {
   ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());

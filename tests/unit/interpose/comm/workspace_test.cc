@@ -210,6 +210,27 @@ TEST_F(WorkspaceTest, TwoCapturesMayBeUnderWayAtOnce) {
   EXPECT_TRUE(allBefore(use(&streamThree)));
 }
 
+TEST_F(WorkspaceTest, ACaptureOnSeveralStreamsStaysAChainWhateverComesBetween) {
+  ASSERT_TRUE(workspace_.reserve(fakeDeviceTable(), 100).ok());
+  use(&streamOne, 5);
+  use(&streamThree, 6);
+  use(&streamThree);
+  use(&streamTwo, 5);
+  use(&streamOne, 6);
+  for (const uint64_t capture : {5, 6, 5}) {
+    const int last = order_.launch(capture, &streamOne);
+    EXPECT_TRUE(order_.before(last).contains(last - 1)) << "the two calls of graph " << capture;
+    EXPECT_TRUE(allBefore(last)) << capture;
+  }
+}
+
+TEST_F(WorkspaceTest, KeepsNoMoreThanTheOpenCaptures) {
+  ASSERT_TRUE(workspace_.reserve(fakeDeviceTable(), 100).ok());
+  const size_t nBefore = fakeDevice().events.size();
+  for (uint64_t capture = 1; capture <= 3 * kMaxOpenCaptures; ++capture) use(&streamOne, capture);
+  EXPECT_EQ(fakeDevice().events.size(), nBefore + kMaxOpenCaptures);
+}
+
 TEST_F(WorkspaceTest, WhatAllRanksHaveOnlyGrows) {
   EXPECT_EQ(workspace_.capacity(), 0u);
   workspace_.agree(100);
