@@ -31,8 +31,8 @@ Result<void> settleLaunch(BatchItem& item) {
 std::vector<WorkspaceUse> usesOf(std::span<const BatchItem> items) {
   std::vector<WorkspaceNeed> needs;
   for (const BatchItem& item : items)
-    needs.push_back(
-        {item.comm.get(), item.slot->plan.bufferBytes(), item.comm->workspace.capacity()});
+    needs.push_back({item.comm.get(), item.slot, item.slot->plan.bufferBytes(),
+                     item.comm->workspace.capacity()});
   return packWaves(needs);
 }
 

@@ -7,9 +7,11 @@
 
 namespace cinch {
 
-// A call that needs `nBytes` of the workspace of its communicator, which holds `capacity`.
+// A call of a slot that needs `nBytes` of the workspace of its communicator, which holds
+// `capacity`.
 struct WorkspaceNeed {
   const void* comm;
+  const void* slot;
   uint64_t nBytes;
   uint64_t capacity;  // at least nBytes, equal for all calls of a communicator
 };
@@ -21,8 +23,10 @@ struct WorkspaceUse {
 };
 
 // Fills the workspace of each communicator call by call, in order, and begins a new wave of that
-// communicator when it is full. What a call gets depends on the calls of its own communicator
-// alone, so that it is the same on ranks whose groups hold other communicators too.
+// communicator when it is full, or when the slot is in the wave already: calls of a slot follow one
+// another, each counted on the device and with the residuals that the last one left. What a call
+// gets depends on the calls of its own communicator alone, so that it is the same on ranks whose
+// groups hold other communicators too.
 std::vector<WorkspaceUse> packWaves(std::span<const WorkspaceNeed> needs);
 
 }  // namespace cinch

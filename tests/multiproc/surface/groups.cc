@@ -55,7 +55,7 @@ void nested(const World& world) {
 
 // Megatron's and PyTorch's coalesced buckets: several of one size and some of others.
 void coalesced(const World& world) {
-  const size_t counts[] = {50000, 30001, 50000, 50000, 20011};
+  const size_t counts[] = {20011, 50000, 20011, 30001, 20011, 50000};
   std::vector<std::unique_ptr<Floats>> in, out;
   for (const size_t count : counts) {
     in.push_back(std::make_unique<Floats>(count));
@@ -63,7 +63,8 @@ void coalesced(const World& world) {
   }
   const ncclComm_t comm = makeWorldComm(world);
   const cudaStream_t stream = makeStream();
-  // The three equal buckets are one signature, whose calls are counted one by one.
+  // Equal buckets are one signature, whose calls are counted one by one: also where the workspace
+  // has room for several.
   for (int step = 0; step < kCalls; ++step) {
     for (size_t i = 0; i < in.size(); ++i)
       in[i]->fill(world.rank, 10 * step + static_cast<int>(i), stream);

@@ -9,9 +9,10 @@ namespace cinch {
 namespace {
 
 const int kA = 0, kB = 0;
+const int kSlots[500] = {};
 
 TEST(Waves, OneCallStartsAtOnce) {
-  const WorkspaceNeed need{&kA, 100, 100};
+  const WorkspaceNeed need{&kA, &kSlots[0], 100, 100};
   const auto uses = packWaves({&need, 1});
   ASSERT_EQ(uses.size(), 1u);
   EXPECT_EQ(uses[0].wave, 0u);
@@ -19,7 +20,10 @@ TEST(Waves, OneCallStartsAtOnce) {
 }
 
 TEST(Waves, CallsShareTheWorkspaceUntilItIsFull) {
-  const WorkspaceNeed needs[] = {{&kA, 40, 100}, {&kA, 60, 100}, {&kA, 1, 100}, {&kA, 100, 100}};
+  const WorkspaceNeed needs[] = {{&kA, &kSlots[0], 40, 100},
+                                 {&kA, &kSlots[1], 60, 100},
+                                 {&kA, &kSlots[2], 1, 100},
+                                 {&kA, &kSlots[3], 100, 100}};
   const auto uses = packWaves(needs);
   EXPECT_EQ(uses[0].wave, 0u);
   EXPECT_EQ(uses[1].wave, 0u);
@@ -27,6 +31,17 @@ TEST(Waves, CallsShareTheWorkspaceUntilItIsFull) {
   EXPECT_EQ(uses[2].wave, 1u);
   EXPECT_EQ(uses[2].offset, 0u);
   EXPECT_EQ(uses[3].wave, 2u);
+}
+
+// Its second call must find the count and the residuals that the first one leaves.
+TEST(Waves, ASlotIsInAWaveOnce) {
+  const WorkspaceNeed needs[] = {{&kA, &kSlots[0], 1, 100}, {&kA, &kSlots[1], 1, 100},
+                                 {&kA, &kSlots[0], 1, 100}, {&kB, &kSlots[2], 1, 100},
+                                 {&kA, &kSlots[1], 1, 100}, {&kA, &kSlots[1], 1, 100}};
+  const auto uses = packWaves(needs);
+  const uint32_t waves[] = {0, 0, 1, 0, 1, 2};
+  for (size_t i = 0; i < uses.size(); ++i) EXPECT_EQ(uses[i].wave, waves[i]) << i;
+  EXPECT_EQ(uses[2].offset, 0u);
 }
 
 // What another communicator in the group does must not be visible to this one.
@@ -37,7 +52,8 @@ TEST(Waves, ACommunicatorIsPackedAloneWhateverElseIsThere) {
     std::vector<size_t> positions;
     for (int i = 0; i < 30; ++i) {
       const bool isA = random() % 2 == 0;
-      const WorkspaceNeed need{isA ? &kA : &kB, 16 * (1 + random() % 60), 16 * 60};
+      const WorkspaceNeed need{isA ? &kA : &kB, &kSlots[random() % 30], 16 * (1 + random() % 60),
+                               16 * 60};
       if (isA) {
         positions.push_back(mixed.size());
         alone.push_back(need);
@@ -56,7 +72,7 @@ TEST(Waves, ACommunicatorIsPackedAloneWhateverElseIsThere) {
 TEST(Waves, NoTwoCallsOfAWaveOverlapAndOrderIsKept) {
   std::mt19937 random(8);
   std::vector<WorkspaceNeed> needs;
-  for (int i = 0; i < 500; ++i) needs.push_back({&kA, 16 * (1 + random() % 100), 1600});
+  for (int i = 0; i < 500; ++i) needs.push_back({&kA, &kSlots[i], 16 * (1 + random() % 100), 1600});
   const auto uses = packWaves(needs);
   std::map<uint32_t, uint64_t> end;
   uint32_t last = 0;
