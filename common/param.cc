@@ -31,6 +31,8 @@ template <class P, class Visitor>
 void visitParams(P& params, Visitor&& visit) {
 #define CINCH_CHOICE(field, Enum, NAME, fallback, choices, wire, help) \
   visit(params.field, Entry{#NAME, fallback, wire, help}, ChoiceKind<Enum>{choices});
+#define CINCH_NAME(field, NAME, fallback, choices, wire, help) \
+  visit(params.field, Entry{#NAME, fallback, wire, help}, NameKind{choices});
 #define CINCH_SIZE(field, NAME, fallback, min, max, wire, help) \
   visit(params.field, Entry{#NAME, fallback, wire, help}, SizeKind{min, max});
 #define CINCH_INT(field, NAME, fallback, min, max, unit, wire, help) \
@@ -43,6 +45,7 @@ void visitParams(P& params, Visitor&& visit) {
   visit(params.field, Entry{#NAME, fallback, wire, help}, TextKind{});
 #include "common/params.def"
 #undef CINCH_CHOICE
+#undef CINCH_NAME
 #undef CINCH_SIZE
 #undef CINCH_INT
 #undef CINCH_BOOL
@@ -144,8 +147,8 @@ const ParamSet& processParams() {
   return *set;
 }
 
-float errorFeedbackGain(const Params& params, uint32_t bits) {
-  if (params.errorFeedback == "auto") return bits < 8 ? 0.1f : 0.0f;
+float errorFeedbackGain(const Params& params, float automatic) {
+  if (params.errorFeedback == "auto") return automatic;
   return parseGainNumber(params.errorFeedback).value_or(0.0f);
 }
 

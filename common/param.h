@@ -12,10 +12,22 @@
 namespace cinch {
 
 enum class Mode : int { off, observe, on };
-enum class CodecChoice : int { q2, q4, q8 };
+enum class ResidualChoice : int { fp32, bf16, int8 };
+enum class RoundingChoice : int { nearest, stochastic };
+
+// The codecs of kernels/codec/registry.h, whose test compares the two lists.
+#define CINCH_CODEC_NAMES                         \
+  "q2|q3|q4|q5|q6|q8|c2|c3|c4|c5|c6|c8|h2|h3|h4|" \
+  "sign|fp8|mxfp4|nvfp4|bf16|fp16|"               \
+  "q2-64|q3-64|q4-64|q5-64|q6-64|q8-64|"          \
+  "q2-256|q3-256|q4-256|q5-256|q6-256|q8-256|"    \
+  "c2-64|c3-64|c4-64|c5-64|c6-64|c8-64|"          \
+  "c2-256|c3-256|c4-256|c5-256|c6-256|c8-256|"    \
+  "sign-64|sign-256|fp8-64|fp8-256"
 
 struct Params {
 #define CINCH_CHOICE(field, Enum, NAME, ...) Enum field;
+#define CINCH_NAME(field, NAME, ...) std::string field;
 #define CINCH_SIZE(field, NAME, ...) uint64_t field;
 #define CINCH_INT(field, NAME, ...) int64_t field;
 #define CINCH_BOOL(field, NAME, ...) bool field;
@@ -23,6 +35,7 @@ struct Params {
 #define CINCH_TEXT(field, NAME, ...) std::string field;
 #include "common/params.def"
 #undef CINCH_CHOICE
+#undef CINCH_NAME
 #undef CINCH_SIZE
 #undef CINCH_INT
 #undef CINCH_BOOL
@@ -33,7 +46,7 @@ struct Params {
 // One row of the table with the value in force: what `cinch config` prints.
 struct ParamRow {
   const char* name;      // CINCH_...
-  const char* kind;      // choice, size, int, bool, gain, text
+  const char* kind;      // choice, name, size, int, bool, gain, text
   std::string value;     // as text, normalised
   const char* fallback;  // the default, as text
   std::string range;     // "off|observe|on", "1K..1T", "1..3600 seconds", ""
@@ -58,8 +71,9 @@ ParamSet readParams(const char* const* environment);
 // interposer when it arms. Thread-safe.
 const ParamSet& processParams();
 
-// The error feedback gain that `params.errorFeedback` means for codes of `bits` bits: 0 is off.
-float errorFeedbackGain(const Params& params, uint32_t bits);
+// The error feedback gain that `params.errorFeedback` asks for: 0 is off; `automatic` where it
+// leaves the choice.
+float errorFeedbackGain(const Params& params, float automatic);
 
 // All parameters marked `wire` as "CINCH_MODE=on CINCH_CODEC=q4 ...", for messages that name a
 // difference.

@@ -30,6 +30,20 @@ struct ChoiceKind {
   std::string range() const { return choices; }
 };
 
+// One of several names, for values whose meaning common/ does not know; kept as text.
+struct NameKind {
+  using Value = std::string;
+  static constexpr const char* kName = "name";
+  const char* choices;
+
+  std::optional<std::string> parse(std::string_view text) const {
+    const std::optional<int> index = parseChoice(text, choices);
+    return index ? std::optional(formatChoice(*index, choices)) : std::nullopt;
+  }
+  std::string format(const std::string& value) const { return value; }
+  std::string range() const { return choices; }
+};
+
 // Bytes: a whole number with K, M, G or T for powers of 1024.
 struct SizeKind {
   using Value = uint64_t;

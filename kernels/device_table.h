@@ -18,6 +18,17 @@ namespace cinch {
 
 enum class ElementType : uint8_t { fp32, fp16, bf16 };
 
+// How residuals are kept. int8: as encoded tiles of the codec "q8", 1056 bytes for 1024 values,
+// tile by tile of the layout.
+enum class ResidualType : uint8_t { fp32, bf16, int8 };
+
+// How a value between two codes is rounded.
+enum class Rounding : uint8_t {
+  nearest,
+  stochastic,  // up or down at random, so that the expected value is the value; codecs that cannot
+               // dither round to nearest all the same
+};
+
 constexpr uint32_t elementBytes(ElementType type) {
   return type == ElementType::fp32 ? 4 : 2;
 }
@@ -62,9 +73,19 @@ struct InputFactor {
                                  // memory, read when the launch runs
 };
 
-// Stage 1. For every shard but `skipShard`, with x the value times the input factor:
-// p = x + gain * e; code p; e += x - decoded. Writes header and tiles of shard i at
-// output + i * strideBytes().
+// What stages 1 and 2 share besides. With x a value, e its residual and d what the code of
+// p = x + gain * e decodes to, the residual becomes decay * e + (x - d).
+struct CodingRule {
+  float gain = 0.0f;
+  float decay = 1.0f;
+  ResidualType residualType = ResidualType::fp32;
+  Rounding rounding = Rounding::nearest;
+  uint64_t seed = 0;     // of stochastic rounding; differs by rank
+  bool measure = false;  // add to the stage's state->error and state->power
+};
+
+// Stage 1. Codes the values times the input factor of every shard but `skipShard`, with feedback.
+// Writes header and tiles of shard i at output + i * strideBytes().
 //
 // AllGather codes one shard: its layout is ShardLayout::fixed(shardElems, 1, codec) and `output`
 // the shard's place in the gathered buffer. The bytes are those that the whole bucket's layout
@@ -73,32 +94,30 @@ struct EncodeLaunch {
   CallContext call;
   const void* input;  // call.layout.count values of call.type
   InputFactor inputFactor = {};
-  float* residual;  // count values, or null: no error feedback
-  float gain;
-  uint8_t* output;    // totalBytes()
-  int32_t skipShard;  // the caller's own shard, which is never coded; -1: none
-  bool measure;       // add to state->error[0] and state->power[0]
+  void* residual;  // of the whole bucket, or null: no error feedback
+  CodingRule rule = {};
+  uint8_t* output;         // totalBytes()
+  int32_t skipShard = -1;  // the caller's own shard, which is never coded; -1: none
 };
 
 // Stage 2, on the shard that this rank owns: decode the peers' codes, add the own part exactly
 // (times the input factor, with its residual in full, which becomes 0), in rank order, in fp32;
-// multiply by `factor`. Then, with s the result, one of
-//   output:  p = s + gain * e2; code p; e2 += s - decoded. A refused peer makes marked blocks.
-//   values:  for ReduceScatter, s rounded once to call.type; NaN where a peer was refused. Ends the
-//            call. Nothing is coded, so `residual`, `gain` and `measure` mean nothing.
+// multiply by `factor`. The result is one of
+//   output:  coded, with feedback. A refused peer makes marked blocks.
+//   values:  for ReduceScatter, rounded once to call.type; NaN where a peer was refused. Ends the
+//            call. Nothing is coded, so `residual` and `rule` mean nothing but for ownResidual.
 struct ReduceLaunch {
   CallContext call;
   uint32_t shard;        // the owned one; its index is the caller's rank
   const uint8_t* peers;  // nShards encoded copies of this shard, strideBytes() apart; not the own
   const void* ownInput;  // shardElems(shard) values of call.type: the caller's own part
   InputFactor inputFactor = {};
-  float* ownResidual;  // its stage 1 residual, or null
-  float* residual;     // stage 2 residual, shardElems(shard) values, or null
-  float gain;
+  void* ownResidual;  // the whole bucket's stage 1 residual, or null
+  void* residual;     // stage 2 residual of the shard, or null
+  CodingRule rule = {};
   float factor;            // 1 for Sum, 1/ranks for Avg
   uint8_t* output;         // strideBytes(); null where `values` is not
   void* values = nullptr;  // shardElems(shard) values of call.type; may be ownInput
-  bool measure;            // add to state->error[1] and state->power[1]
 };
 
 // Last stage: all shards -> values. A shard whose header is refused decodes to NaN.
@@ -108,7 +127,7 @@ struct DecodeLaunch {
   void* output;          // count values of call.type
 };
 
-inline constexpr uint32_t kDeviceTableVersion = 2;
+inline constexpr uint32_t kDeviceTableVersion = 3;
 inline constexpr int kNotReady = 600;  // cudaErrorNotReady
 inline constexpr const char* kDeviceTableSymbol = "cinchDeviceTable_v1";
 // Exported by the emulator's libnccl.so.2 and libcudart.so.13, and by nothing else.

@@ -10,18 +10,18 @@
 // are the means over the ranks.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <map>
 
 #include "bench/lab/raw_file.h"
+#include "kernels/codec/registry.h"
 #include "kernels/host/host_codec.h"
 
 namespace {
 
-using cinch::wire::Codec;
+using cinch::codec::findCodec;
 using Values = std::vector<float>;
 
 struct Arguments {
-  Codec codec = Codec::q4;
+  std::string codec;
   size_t count = 0;
   size_t steps = 1;
   std::vector<std::string> files;
@@ -46,7 +46,8 @@ class Quantiser {
  public:
   explicit Quantiser(const Arguments& arguments)
       : codec_(*cinch::host::findHostCodec("reference")),
-        layout_{arguments.count, static_cast<uint32_t>(arguments.files.size()), arguments.codec},
+        layout_{arguments.count, static_cast<uint32_t>(arguments.files.size()),
+                findCodec(arguments.codec)->format},
         encoded_(layout_.totalBytes()) {}
 
   const cinch::wire::ShardLayout& layout() const { return layout_; }
@@ -56,13 +57,8 @@ class Quantiser {
     state.ordinal = 1;
     uint32_t fault = 0;
     const cinch::CallContext call{layout_, cinch::ElementType::fp32, 1, 0, &state, &fault};
-    codec_.encodeShards({.call = call,
-                         .input = input.data(),
-                         .residual = nullptr,
-                         .gain = 0,
-                         .output = encoded_.data(),
-                         .skipShard = -1,
-                         .measure = false});
+    codec_.encodeShards(
+        {.call = call, .input = input.data(), .residual = nullptr, .output = encoded_.data()});
     Values output(input.size());
     codec_.decodeShards({call, encoded_.data(), output.data()});
     if (fault != 0) throw std::runtime_error("the codec refused its own bytes");
@@ -129,13 +125,13 @@ void predict(const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  static const std::map<std::string, Codec> kCodecs{
-      {"q2", Codec::q2}, {"q4", Codec::q4}, {"q8", Codec::q8}};
   Arguments arguments;
   CLI::App app("codec_predict: the error that the wire format predicts for given gradients");
-  app.add_option("--codec", arguments.codec, "q2, q4 or q8")
+  app.add_option("--codec", arguments.codec, "as CINCH_CODEC has it")
       ->required()
-      ->transform(CLI::CheckedTransformer(kCodecs));
+      ->check([](const std::string& name) {
+        return findCodec(name) ? std::string() : name + " is no codec";
+      });
   app.add_option("--count", arguments.count, "values of one gradient")->required();
   app.add_option("--steps", arguments.steps, "gradients in each file");
   app.add_option("files", arguments.files, "one per rank")->required();

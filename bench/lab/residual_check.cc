@@ -39,6 +39,8 @@ nlohmann::json largestSlot(const std::string& residual) {
   nlohmann::json largest = index["slots"][0];
   for (const auto& slot : index["slots"])
     if (slot.at("count") > largest.at("count")) largest = slot;
+  if (largest.at("residual_type") != "fp32")
+    throw std::runtime_error(path + ": only fp32 residuals add up; run with CINCH_RESIDUAL=fp32");
   return largest;
 }
 

@@ -141,15 +141,14 @@ Slot& CommState::slotOf(uint32_t signatureIndex, const Signature& signature) {
   if (signatureIndex >= slotBySignature_.size()) slotBySignature_.resize(signatureIndex + 1);
   Slot*& slot = slotBySignature_[signatureIndex];
   if (slot != nullptr) return *slot;
-  const wire::Codec codec = codecOf(params_, signature.kind);
+  const Coding coding = codingOf(params_, signature.kind, static_cast<uint32_t>(rank));
   const CollectivePlan plan =
-      planCollective(signature, elementTypeOf(signature.dataType), codec,
+      planCollective(signature, elementTypeOf(signature.dataType), coding.codec.format,
                      static_cast<uint32_t>(rank), static_cast<uint32_t>(nRanks));
-  const float gain = errorFeedbackGainOf(params_, signature.kind);
-  slots_.push_back(std::make_unique<Slot>(static_cast<uint32_t>(slots_.size()), describe(signature),
-                                          plan, gain));
+  slots_.push_back(
+      std::make_unique<Slot>(identityOf(signature), describe(signature), plan, coding.rule));
   slot = slots_.back().get();
-  slot->stats = &stats_->addSlot(slot->name, "q" + std::to_string(wire::bitsOf(codec)), gain);
+  slot->stats = &stats_->addSlot(slot->name, coding.codec.name, coding.rule.gain);
   return *slot;
 }
 
@@ -182,14 +181,9 @@ ncclResult_t CommState::health() {
                      faultText(bits).c_str()));
 }
 
-void CommState::expect(const Birth& birth) {
+void CommState::expect(ncclComm_t* handle, int64_t kind, int64_t part) {
   const std::lock_guard lock(birthsMutex_);
-  births_.push_back(birth);
-}
-
-std::vector<Birth> CommState::takeExpected() {
-  const std::lock_guard lock(birthsMutex_);
-  return std::exchange(births_, {});
+  births_.push_back({handle, nChildren_[kind]++, part});
 }
 
 void CommState::finish() {

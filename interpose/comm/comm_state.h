@@ -78,12 +78,17 @@ class CommState {
   void abandon();
   bool isAbandoned() const { return abandoned_.load(); }
 
-  // Numbers what calls of one `kind` make from this communicator, alike on all ranks that make
-  // them: every rank calls each Split, but those that a Shrink excludes do not call it.
-  uint64_t nextChild(int64_t kind) { return nChildren_[kind]++; }
-  // Keeps a birth until the real NCCL reports that it is done, and hands all kept ones out.
-  void expect(const Birth& birth);
-  std::vector<Birth> takeExpected();
+  // NCCL has accepted a call of `kind` that makes `part` from this communicator at `handle`. Keeps
+  // the birth until NCCL reports that it is done. Births of a kind are numbered alike on all ranks
+  // that make them: every rank calls each Split, but those that a Shrink excludes do not call it.
+  void expect(ncclComm_t* handle, int64_t kind, int64_t part);
+  // Calls follow(birth) for all that are expected. Whoever asks meanwhile, from another thread,
+  // waits: what NCCL says is made must be known before the program hears of it.
+  template <class Follow>
+  void takeExpected(const Follow& follow) {
+    const std::lock_guard lock(birthsMutex_);
+    for (const Birth& birth : std::exchange(births_, {})) follow(birth);
+  }
 
   const RealNccl& real;
   const ncclComm_t comm;
@@ -114,9 +119,9 @@ class CommState {
   // What the first capture of a signature found, which all later captures repeat: a rank may make
   // its graph anew while the others go on with theirs.
   std::unordered_map<Signature, bool, SignatureHash> capturedCompressed_;
-  std::map<int64_t, uint64_t> nChildren_;
   std::mutex birthsMutex_;
   std::vector<Birth> births_;
+  std::map<int64_t, uint64_t> nChildren_;  // by kind
   std::atomic<uint32_t*> fault_{nullptr};
   std::atomic<int> failed_{ncclSuccess};
   std::atomic<bool> abandoned_{false};

@@ -29,9 +29,10 @@ void follow(CommState& parent, const Birth& birth) {
 
 void followBirths(CommState& parent, ncclResult_t result) {
   if (result == ncclInProgress) return;
-  // After a failure the handles may be gone.
-  for (const Birth& birth : parent.takeExpected())
+  parent.takeExpected([&](const Birth& birth) {
+    // After a failure the handles may be gone.
     if (result == ncclSuccess) follow(parent, birth);
+  });
 }
 
 }  // namespace cinch

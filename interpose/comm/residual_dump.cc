@@ -18,7 +18,7 @@ Result<File> create(const std::string& path) {
 }
 
 // Appends `nBytes` of device memory (or zeroes, for no memory) to `file`.
-Result<void> append(FILE* file, const DeviceTable& device, const float* memory_dev, size_t nBytes) {
+Result<void> append(FILE* file, const DeviceTable& device, const void* memory_dev, size_t nBytes) {
   std::vector<char> bytes(nBytes);
   if (memory_dev != nullptr) {
     CINCH_TRY_DEVICE(device, device.copyAsync(bytes.data(), memory_dev, nBytes, nullptr),
@@ -30,18 +30,31 @@ Result<void> append(FILE* file, const DeviceTable& device, const float* memory_d
   return {};
 }
 
+const char* nameOf(ResidualType type) {
+  switch (type) {
+    case ResidualType::fp32:
+      return "fp32";
+    case ResidualType::bf16:
+      return "bf16";
+    default:
+      return "int8";
+  }
+}
+
 Result<nlohmann::json> appendSlot(FILE* file, const DeviceTable& device, const Slot& slot) {
   const CollectivePlan& plan = slot.plan;
+  const ResidualType type = slot.rule.residualType;
   const long offset = ftell(file);
-  CINCH_TRY(append(file, device, slot.residuals().encode, plan.encodeResidualBytes()));
-  CINCH_TRY(append(file, device, slot.residuals().reduce, plan.reduceResidualBytes()));
+  CINCH_TRY(append(file, device, slot.residuals().encode, plan.encodeResidualBytes(type)));
+  CINCH_TRY(append(file, device, slot.residuals().reduce, plan.reduceResidualBytes(type)));
   return nlohmann::json{{"name", slot.name},
                         {"rank", plan.rank},
                         {"ranks", plan.nRanks()},
                         {"count", plan.layout.count},
                         {"shard_first", plan.layout.firstElem(plan.rank)},
                         {"shard_count", plan.layout.shardElems(plan.rank)},
-                        {"gain", slot.gain},
+                        {"gain", slot.rule.gain},
+                        {"residual_type", nameOf(type)},
                         {"factor", plan.factor},
                         {"calls", slot.calls},
                         {"offset", offset}};

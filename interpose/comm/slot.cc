@@ -14,12 +14,13 @@ Result<void> Slot::allocate(const DeviceTable& device, void* stream) {
 }
 
 Result<Slot::ResidualBuffers> Slot::allocateResiduals(const DeviceTable& device) const {
-  if (gain <= 0) return ResidualBuffers();
+  if (!hasFeedback()) return ResidualBuffers();
+  MemoryReserve& reserve = MemoryReserve::instance();
   auto encode =
-      MemoryReserve::instance().allocate(device, plan.encodeResidualBytes(), Buffer::Where::device);
+      reserve.allocate(device, plan.encodeResidualBytes(rule.residualType), Buffer::Where::device);
   if (!encode.ok()) return encode.error();
   auto reduce =
-      MemoryReserve::instance().allocate(device, plan.reduceResidualBytes(), Buffer::Where::device);
+      reserve.allocate(device, plan.reduceResidualBytes(rule.residualType), Buffer::Where::device);
   if (!reduce.ok()) return reduce.error();
   return ResidualBuffers{std::move(encode.value()), std::move(reduce.value())};
 }
@@ -80,7 +81,7 @@ Result<Slot::ResidualBuffers> Slot::allocateClearResiduals(const DeviceTable& de
 }
 
 Residuals Slot::capturedResiduals(const DeviceTable& device, uint64_t id) {
-  if (gain <= 0) return {};
+  if (!hasFeedback()) return {};
   if (nInCapture_.size() == kMaxOpenCaptures && !nInCapture_.contains(id))
     nInCapture_.erase(nInCapture_.begin());
   const size_t occurrence = nInCapture_[id]++;

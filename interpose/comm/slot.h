@@ -24,14 +24,14 @@ enum class SlotPhase {
 
 // What error feedback keeps between the calls of a slot; null where there is none.
 struct Residuals {
-  float* encode = nullptr;
-  float* reduce = nullptr;
+  void* encode = nullptr;
+  void* reduce = nullptr;
 };
 
 class Slot {
  public:
-  Slot(uint32_t index, std::string name, const CollectivePlan& plan, float gain)
-      : index(index), name(std::move(name)), plan(plan), gain(gain) {}
+  Slot(uint64_t identity, std::string name, const CollectivePlan& plan, const CodingRule& rule)
+      : identity(identity), name(std::move(name)), plan(plan), rule(rule) {}
 
   // Allocates residuals, counters and mirror, and initialises the counters on `stream`. Holds no
   // memory after an error.
@@ -64,10 +64,11 @@ class Slot {
   // Adds all memory to `buffers`; the slot is of no more use.
   void giveUp(std::vector<Buffer>& buffers);
 
-  const uint32_t index;
+  // What messages and votes call it: the same on all ranks, in whatever order they met their slots.
+  const uint64_t identity;
   const std::string name;
   const CollectivePlan plan;
-  const float gain;
+  const CodingRule rule;
   SlotPhase phase = SlotPhase::idle;
   uint64_t calls = 0;  // compressed ones
   SlotStats* stats = nullptr;
@@ -78,8 +79,9 @@ class Slot {
 
   struct ResidualBuffers {
     Buffer encode, reduce;
-    Residuals pointers() const { return {encode.as<float>(), reduce.as<float>()}; }
+    Residuals pointers() const { return {encode.as<void>(), reduce.as<void>()}; }
   };
+  bool hasFeedback() const { return rule.gain > 0; }
   Result<ResidualBuffers> allocateResiduals(const DeviceTable& device) const;
   Result<ResidualBuffers> allocateClearResiduals(const DeviceTable& device) const;
   std::vector<Buffer*> allBuffers();

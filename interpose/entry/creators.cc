@@ -3,6 +3,7 @@
 #include "interpose/comm/family.h"
 #include "interpose/comm/report_writer.h"
 #include "interpose/entry/entry.h"
+#include "interpose/real/nccl_try.h"
 
 namespace cinch {
 namespace {
@@ -21,10 +22,6 @@ int64_t shrinkKind(const int* excludedRanks, int nExcluded) {
 
 bool isOff() {
   return processParams().params.mode == Mode::off;
-}
-
-bool isFine(ncclResult_t result) {
-  return result == ncclSuccess || result == ncclInProgress;
 }
 
 bool isFollowed(const EntryGuard& guard, const RealNccl* real) {
@@ -69,14 +66,14 @@ ncclResult_t beget(const std::shared_ptr<CommState>& parent, int64_t kind, int64
   if (parent == nullptr) return make();
   if (const auto settled = parent->settle(); !settled.ok())
     return static_cast<ncclResult_t>(settled.error().status);
-  const uint64_t ordinal = parent->nextChild(kind);
   const ncclResult_t result = make();
   if (!isFine(result) || handle == nullptr) return result;
-  parent->expect({handle, ordinal, part});
-  if (OpenGroup* group = OpenGroup::of(parent->real))
-    group->expectBirth(parent);
-  else
-    followBirths(*parent, result);
+  if (OpenGroup* group = OpenGroup::of(parent->real)) {
+    group->expectBirth({parent, handle, kind, part});
+    return result;
+  }
+  parent->expect(handle, kind, part);
+  followBirths(*parent, result);
   return result;
 }
 

@@ -35,8 +35,9 @@ CINCH_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 
 CINCH_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const EntryGuard guard;
-  if (const auto state = take(guard, comm)) state->abandon();
-  // Before anything that could wait: an abort is what ends a stuck job.
+  // Its end touches CUDA, which may be stuck in just what the abort will end: last of all.
+  const auto state = take(guard, comm);
+  if (state != nullptr) state->abandon();
   const ncclResult_t result = CINCH_FORWARD(CINCH_REAL(), CommAbort, comm);
   if (guard.outermost()) writeReport();
   return result;
@@ -45,7 +46,8 @@ CINCH_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
 // NCCL refuses all further communication: there is nothing left to follow.
 CINCH_EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   const EntryGuard guard;
-  if (const auto state = take(guard, comm)) state->abandon();
+  const auto state = take(guard, comm);
+  if (state != nullptr) state->abandon();
   return CINCH_FORWARD(CINCH_REAL(), CommRevoke, comm, flags);
 }
 

@@ -30,9 +30,13 @@ Result<void> settleLaunch(BatchItem& item) {
 
 std::vector<WorkspaceUse> usesOf(std::span<const BatchItem> items) {
   std::vector<WorkspaceNeed> needs;
-  for (const BatchItem& item : items)
-    needs.push_back({item.comm.get(), item.slot, item.slot->plan.bufferBytes(),
-                     item.comm->workspace.capacity()});
+  for (const BatchItem& item : items) {
+    const uint64_t nBytes = item.slot->plan.bufferBytes();
+    // The workspace grows with time, and a rank may make its graph anew when the others do not: in
+    // captures each call has a wave of its own.
+    const uint64_t capacity = item.captureId ? nBytes : item.comm->workspace.capacity();
+    needs.push_back({item.comm.get(), item.slot, nBytes, capacity});
+  }
   return packWaves(needs);
 }
 

@@ -13,10 +13,6 @@ namespace {
 // A thread has one NCCL, hardly ever two.
 thread_local std::vector<std::unique_ptr<OpenGroup>> openGroups;
 
-bool isFine(ncclResult_t result) {
-  return result == ncclSuccess || result == ncclInProgress;
-}
-
 // True where the slot of `item` is to be connected.
 Result<bool> step(BatchItem& item) {
   CINCH_TRY(awaitLaunch(*item.comm));
@@ -158,9 +154,24 @@ ncclResult_t OpenGroup::launchDeferred() {
   return ended;
 }
 
+void OpenGroup::followAllBirths(ncclResult_t result) {
+  for (const ComingBirth& birth : births_)
+    if (isFine(result)) birth.parent->expect(birth.handle, birth.kind, birth.part);
+  for (const ComingBirth& birth : births_) followBirths(*birth.parent, result);
+}
+
+ncclResult_t OpenGroup::launchAll() {
+  if (!isSpoilt_ && !deferred_.empty()) return launchDeferred();
+  const ncclResult_t result = real_->GroupEnd();
+  // What was kept for a group that NCCL does not refuse after all is lost, and must not be missed.
+  if (isSpoilt_ && !deferred_.empty() && isFine(result)) return ncclInvalidUsage;
+  isSpoilt_ = isSpoilt_ || isRefused(result);
+  return result;
+}
+
 ncclResult_t OpenGroup::launch() {
-  const ncclResult_t result = isSpoilt_ || deferred_.empty() ? real_->GroupEnd() : launchDeferred();
-  for (const auto& parent : parents_) followBirths(*parent, result);
+  const ncclResult_t result = launchAll();
+  followAllBirths(result);
   if (isSpoilt_) {
     countBack();
     return result;

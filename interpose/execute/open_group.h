@@ -53,8 +53,15 @@ class OpenGroup {
 
   // `slot` takes its next step when the group has been launched, once for all its calls in it.
   void prepareLater(const std::shared_ptr<CommState>& comm, Slot& slot, const Collective& call);
-  // `parent` is making a communicator, which is complete when the group is.
-  void expectBirth(const std::shared_ptr<CommState>& parent) { parents_.push_back(parent); }
+  // `parent` is making a communicator, which is complete when the group is, and not asked for
+  // before.
+  struct ComingBirth {
+    std::shared_ptr<CommState> parent;
+    ncclComm_t* handle;
+    int64_t kind;
+    int64_t part;
+  };
+  void expectBirth(ComingBirth birth) { births_.push_back(std::move(birth)); }
 
  private:
   struct Noted {
@@ -79,6 +86,8 @@ class OpenGroup {
   void inOrderOfMembers(std::vector<BatchItem>& items);
   Result<void> record(Batch& batch);
   ncclResult_t launchDeferred();
+  ncclResult_t launchAll();
+  void followAllBirths(ncclResult_t result);
   ncclResult_t launch();
   void countBack();
 
@@ -90,7 +99,7 @@ class OpenGroup {
   std::vector<BatchItem> unready_;
   std::vector<Noted> noted_;
   std::vector<KeptCall> opsToDestroy_;
-  std::vector<std::shared_ptr<CommState>> parents_;
+  std::vector<ComingBirth> births_;
 };
 
 // Takes the next step of slots whose calls have passed and been launched; connects those that want

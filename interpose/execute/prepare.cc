@@ -7,10 +7,10 @@ namespace {
 
 // Two votes per slot.
 uint64_t allocationTopic(const Slot& slot) {
-  return 2ull * slot.index;
+  return slot.identity << 1;
 }
 uint64_t connectionTopic(const Slot& slot) {
-  return 2ull * slot.index + 1;
+  return slot.identity << 1 | 1;
 }
 
 void refuse(Slot& slot, const std::string& why) {
@@ -43,8 +43,11 @@ void allocate(CommState& comm, Slot& slot, CUstream_st* stream) {
   const CurrentDevice current(device, comm.resources.cudaDevice);
   Result<void> done = comm.workspace.reserve(device, slot.plan.bufferBytes());
   if (done.ok()) done = comm.workspace.begin(stream, 0);
-  if (done.ok()) done = slot.allocate(device, stream);
-  if (done.ok()) done = comm.workspace.end(stream, 0);  // later calls follow the initialisation
+  if (done.ok()) {
+    const Result<void> allocated = slot.allocate(device, stream);
+    done = comm.workspace.end(stream, 0);  // later calls follow the initialisation
+    if (!allocated.ok()) done = allocated;
+  }
   if (done.ok()) return castVote(comm, slot, allocationTopic(slot), SlotPhase::allocated);
   // The others hear the no; whether it arrives or the channel ends, none of them will go on.
   if (!comm.agreement().castVote(allocationTopic(slot), false).ok()) comm.agreement().close();

@@ -16,7 +16,7 @@ CallContext contextOf(const BatchItem& item) {
   return CallContext{.layout = slot.plan.layout,
                      .type = slot.plan.type,
                      .planId = slot.plan.planId,
-                     .slot = slot.index,
+                     .slot = static_cast<uint32_t>(slot.identity),
                      .state = slot.state(),
                      .fault = item.comm->resources.fault.as<uint32_t>()};
 }
@@ -27,15 +27,20 @@ bool isMeasured(const BatchItem& item) {
          item.slot->calls % static_cast<uint64_t>(processParams().params.measureEvery) == 0;
 }
 
+CodingRule ruleOf(const BatchItem& item) {
+  CodingRule rule = item.slot->rule;
+  rule.measure = isMeasured(item);
+  return rule;
+}
+
 EncodeLaunch encodeAllButOwn(const BatchItem& item) {
   return EncodeLaunch{.call = contextOf(item),
                       .input = item.call.send,
                       .inputFactor = item.factor,
                       .residual = item.residuals.encode,
-                      .gain = item.slot->gain,
+                      .rule = ruleOf(item),
                       .output = shardsOf(item).outgoing,
-                      .skipShard = item.comm->rank,
-                      .measure = isMeasured(item)};
+                      .skipShard = item.comm->rank};
 }
 
 EncodeLaunch encodeOwn(const BatchItem& item) {
@@ -50,20 +55,18 @@ EncodeLaunch encodeOwn(const BatchItem& item) {
 ReduceLaunch reduceOf(const BatchItem& item) {
   const CollectivePlan& plan = item.slot->plan;
   const ShardBuffers shards = shardsOf(item);
-  float* residual = item.residuals.encode;
   return ReduceLaunch{
       .call = contextOf(item),
       .shard = plan.rank,
       .peers = shards.incoming,
       .ownInput = static_cast<const char*>(item.call.send) + plan.ownByteOffset(),
       .inputFactor = item.factor,
-      .ownResidual = residual ? residual + plan.layout.firstElem(plan.rank) : nullptr,
+      .ownResidual = item.residuals.encode,
       .residual = item.residuals.reduce,
-      .gain = item.slot->gain,
+      .rule = ruleOf(item),
       .factor = plan.factor,
       .output = plan.gathers() ? shards.outgoing + plan.shardOffset(plan.rank) : nullptr,
-      .values = plan.gathers() ? nullptr : item.call.recv,
-      .measure = plan.gathers() && isMeasured(item)};
+      .values = plan.gathers() ? nullptr : item.call.recv};
 }
 
 DecodeLaunch decodeOf(const BatchItem& item) {

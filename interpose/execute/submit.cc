@@ -1,6 +1,7 @@
 #include "interpose/execute/submit.h"
 
 #include "interpose/execute/prepare.h"
+#include "interpose/real/nccl_try.h"
 
 namespace cinch {
 namespace {
@@ -22,10 +23,6 @@ class ProfilerRange {
  private:
   const DeviceTable& device_;
 };
-
-bool isRefused(ncclResult_t result) {
-  return result == ncclInvalidArgument || result == ncclInvalidUsage;
-}
 
 bool isEightBitFloat(ncclDataType_t type) {
   return type == ncclFloat8e4m3 || type == ncclFloat8e5m2;

@@ -15,7 +15,7 @@ uint32_t planIdOf(const std::array<uint64_t, 7>& facts) {
 
 }  // namespace
 
-CollectivePlan planCollective(const Signature& signature, ElementType type, wire::Codec codec,
+CollectivePlan planCollective(const Signature& signature, ElementType type, wire::CodecFormat codec,
                               uint32_t rank, uint32_t nRanks) {
   CollectivePlan plan{};
   plan.kind = signature.kind;
@@ -25,7 +25,7 @@ CollectivePlan planCollective(const Signature& signature, ElementType type, wire
   plan.type = type;
   plan.rank = rank;
   plan.planId = planIdOf({wire::kVersion, static_cast<uint64_t>(signature.kind), signature.count,
-                          static_cast<uint64_t>(type), wire::bitsOf(codec),
+                          static_cast<uint64_t>(type), codec.id,
                           static_cast<uint64_t>(signature.op), nRanks});
   plan.factor = signature.op == OpClass::avg ? 1.0f / static_cast<float>(nRanks) : 1.0f;
   return plan;

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "interpose/policy/signature.h"
+#include "kernels/core/residual_layout.h"
 #include "kernels/device_table.h"
 #include "kernels/wire/wire_format.h"
 
@@ -34,12 +35,14 @@ struct CollectivePlan {
   wire::ShardLayout ownShard() const {
     return wire::ShardLayout::fixed(layout.shardElems(rank), 1, layout.codec);
   }
-  // Residuals are fp32: stage 1 covers the whole bucket, stage 2 the owned shard. Only AllReduce
-  // has them.
+  // The residual of stage 1 covers the whole bucket, that of stage 2 the owned shard. Only
+  // AllReduce has them.
   bool hasResiduals() const { return kind == CallKind::allReduce; }
-  uint64_t encodeResidualBytes() const { return hasResiduals() ? layout.count * sizeof(float) : 0; }
-  uint64_t reduceResidualBytes() const {
-    return hasResiduals() ? layout.shardElems(rank) * sizeof(float) : 0;
+  uint64_t encodeResidualBytes(ResidualType type) const {
+    return hasResiduals() ? core::residualBytes(type, layout) : 0;
+  }
+  uint64_t reduceResidualBytes(ResidualType type) const {
+    return hasResiduals() ? core::residualBytes(type, layout.shardElems(rank)) : 0;
   }
   // The owned part of a buffer of all user values.
   uint64_t ownByteOffset() const { return layout.firstElem(rank) * elementBytes(type); }
@@ -50,7 +53,7 @@ struct CollectivePlan {
 
 // `signature` is one that decide() compresses; its count is NCCL's: values of the bucket for
 // AllReduce, of one rank's shard for the others.
-CollectivePlan planCollective(const Signature& signature, ElementType type, wire::Codec codec,
+CollectivePlan planCollective(const Signature& signature, ElementType type, wire::CodecFormat codec,
                               uint32_t rank, uint32_t nRanks);
 
 }  // namespace cinch

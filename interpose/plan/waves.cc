@@ -26,7 +26,7 @@ class Filling {
   }
 
   WorkspaceUse next_{0, 0};
-  std::unordered_set<const void*> slots_;
+  std::unordered_set<const void*> slots_;  // of the wave
 };
 
 }  // namespace

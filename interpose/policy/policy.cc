@@ -36,7 +36,7 @@ bool isBig(const Params& params, const CommFacts& comm, const Signature& signatu
 // NCCL.
 bool savesBytes(const Params& params, const CommFacts& comm, const Signature& signature) {
   const auto nRanks = static_cast<uint32_t>(comm.nRanks);
-  const wire::Codec codec = codecOf(params, signature.kind);
+  const wire::CodecFormat codec = codingOf(params, signature.kind, 0).codec.format;
   const auto layout = signature.kind == CallKind::allReduce
                           ? wire::ShardLayout{signature.count, nRanks, codec}
                           : wire::ShardLayout::fixed(signature.count, nRanks, codec);
@@ -52,6 +52,31 @@ bool isWanted(const Params& params, CallKind kind) {
 bool isSum(const Signature& signature) {
   return signature.kind == CallKind::allGather || signature.op == OpClass::sum ||
          signature.op == OpClass::avg || signature.op == OpClass::preMulSum;
+}
+
+constexpr const char* kDefaultCodec = "q8";
+
+ResidualType residualTypeOf(ResidualChoice choice) {
+  switch (choice) {
+    case ResidualChoice::bf16:
+      return ResidualType::bf16;
+    case ResidualChoice::int8:
+      return ResidualType::int8;
+    default:
+      return ResidualType::fp32;
+  }
+}
+
+// Low-gain feedback where codes are coarse. A one-bit code cannot work off what piles up, and has
+// to forget.
+CodingRule feedbackOf(const Params& params, const wire::CodecFormat& codec) {
+  constexpr float kLowGain = 0.1f, kForgetting = 0.8f;
+  const bool forgets = codec.bits == 1;
+  CodingRule rule;
+  rule.gain = errorFeedbackGain(params, codec.bits >= 8 ? 0.0f : forgets ? kForgetting : kLowGain);
+  rule.decay = forgets ? kForgetting : 1.0f;
+  rule.residualType = residualTypeOf(params.residual);
+  return rule;
 }
 
 }  // namespace
@@ -87,22 +112,16 @@ ElementType elementTypeOf(ncclDataType_t type) {
   return type == ncclBfloat16 ? ElementType::bf16 : ElementType::fp32;
 }
 
-wire::Codec codecOf(const Params& params, CallKind kind) {
-  if (kind != CallKind::allReduce) return wire::Codec::q8;
-  switch (params.codec) {
-    case CodecChoice::q2:
-      return wire::Codec::q2;
-    case CodecChoice::q4:
-      return wire::Codec::q4;
-    case CodecChoice::q8:
-      return wire::Codec::q8;
-  }
-  return wire::Codec::q8;
-}
-
-float errorFeedbackGainOf(const Params& params, CallKind kind) {
-  if (kind != CallKind::allReduce) return 0.0f;
-  return errorFeedbackGain(params, wire::bitsOf(codecOf(params, kind)));
+Coding codingOf(const Params& params, CallKind kind, uint32_t rank) {
+  if (kind != CallKind::allReduce) return {*codec::findCodec(kDefaultCodec), {}};
+  const codec::CodecInfo* chosen = codec::findCodec(params.codec);
+  Coding coding{*(chosen ? chosen : codec::findCodec(kDefaultCodec)), {}};
+  coding.rule = feedbackOf(params, coding.codec.format);
+  coding.rule.seed = rank;
+  const bool isStateless = coding.rule.gain == 0;
+  if (params.rounding == RoundingChoice::stochastic && coding.codec.dithers && isStateless)
+    coding.rule.rounding = Rounding::stochastic;
+  return coding;
 }
 
 bool marksNewLayout(const Signature& signature) {

@@ -6,6 +6,7 @@
 
 #include "common/param.h"
 #include "interpose/policy/signature.h"
+#include "kernels/codec/registry.h"
 #include "kernels/device_table.h"
 
 namespace cinch {
@@ -54,10 +55,13 @@ std::string agreedSettings(const Params& params);
 ElementType elementTypeOf(ncclDataType_t type);
 bool isCompressibleType(ncclDataType_t type);
 
-// The codec of a kind of call. ReduceScatter and AllGather get no error feedback and no fewer than
-// 8 bits.
-wire::Codec codecOf(const Params& params, CallKind kind);
-float errorFeedbackGainOf(const Params& params, CallKind kind);
+// How calls of a kind are coded: AllReduce as the parameters say; ReduceScatter and AllGather with
+// q8, without error feedback. Only the seed of stochastic rounding differs by rank.
+struct Coding {
+  const codec::CodecInfo& codec;
+  CodingRule rule;
+};
+Coding codingOf(const Params& params, CallKind kind, uint32_t rank);
 
 // True for a call that marks a new layout of the buckets to come, as PyTorch DDP's integer
 // broadcasts of bucket order do: residuals must not outlive it.

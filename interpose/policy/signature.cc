@@ -1,5 +1,7 @@
 #include "interpose/policy/signature.h"
 
+#include "common/hash.h"
+
 namespace cinch {
 namespace {
 
@@ -68,11 +70,18 @@ size_t SignatureHash::operator()(const Signature& signature) const {
   return std::hash<uint64_t>{}((signature.count * 0x9e3779b97f4a7c15u) ^ kinds);
 }
 
+uint64_t identityOf(const Signature& signature) {
+  const uint64_t facts[] = {static_cast<uint64_t>(signature.kind),
+                            static_cast<uint64_t>(signature.op),
+                            static_cast<uint64_t>(signature.dataType), signature.count};
+  return hashBytes(reinterpret_cast<const uint8_t*>(facts), sizeof facts);
+}
+
 std::optional<SignatureTable::Seen> SignatureTable::observe(const Signature& signature) {
   auto found = entries_.find(signature);
   if (found == entries_.end()) {
     if (entries_.size() >= kMaxSignatures) return std::nullopt;
-    const Entry first{static_cast<uint32_t>(entries_.size()), 0};
+    const Entry first{nextIndex_++, 0};
     found = entries_.emplace(signature, first).first;
   }
   return Seen{found->second.index, found->second.times++};
@@ -80,7 +89,11 @@ std::optional<SignatureTable::Seen> SignatureTable::observe(const Signature& sig
 
 void SignatureTable::takeBack(const Signature& signature) {
   const auto found = entries_.find(signature);
-  if (found != entries_.end() && found->second.times > 0) --found->second.times;
+  if (found == entries_.end()) return;
+  if (found->second.times > 1)
+    --found->second.times;
+  else
+    entries_.erase(found);
 }
 
 std::optional<uint32_t> SignatureTable::find(const Signature& signature) const {

@@ -50,18 +50,22 @@ struct SignatureHash {
   size_t operator()(const Signature& signature) const;
 };
 
+// A number that is the same on all ranks, whatever else they have seen; no two signatures of a job
+// have the same one, but for an accident of 1 in 2^60.
+uint64_t identityOf(const Signature& signature);
+
 // The signatures of one communicator's collectives.
 class SignatureTable {
  public:
   struct Seen {
-    uint32_t index;   // order of first appearance, from 0
+    uint32_t index;   // private to this rank; never used again
     uint64_t before;  // how often it was seen before this call
   };
 
   // Counts one call. Null when the table is full and the signature new: such a call passes, on
   // every rank alike.
   std::optional<Seen> observe(const Signature& signature);
-  // Undoes one observe(): the call did not take place.
+  // Undoes one observe(): the call did not take place. Leaves no trace where it was the only one.
   void takeBack(const Signature& signature);
   // The index of a signature that has been seen.
   std::optional<uint32_t> find(const Signature& signature) const;
@@ -74,6 +78,7 @@ class SignatureTable {
     uint64_t times;
   };
   std::unordered_map<Signature, Entry, SignatureHash> entries_;
+  uint32_t nextIndex_ = 0;
 };
 
 }  // namespace cinch

@@ -2,19 +2,19 @@
 // additions, and with it the result, is the same however wide a machine's vectors are.
 #pragma once
 
-#include "kernels/device_table.h"
-#include "kernels/wire/wire_format.h"
+#include "kernels/element/element_traits.h"
 
 namespace cinch::core {
 
 class ErrorSums {
  public:
-  // Adds the first `nValues` of a block: what was coded, and what it decodes to.
-  void addBlock(const float* coded, const float* decoded, uint32_t nValues) {
-    for (uint32_t first = 0; first < nValues; first += kLanes) {
-      const uint32_t lanes = nValues - first < kLanes ? nValues - first : kLanes;
-      for (uint32_t lane = 0; lane < lanes; ++lane)
-        add(lane, coded[first + lane], decoded[first + lane]);
+  // Adds values of a shard, from the first of a block on: what was coded, and what it decodes to.
+  // Where that is not finite there is nothing to measure.
+  void add(const float* coded, const float* decoded, uint64_t nValues) {
+    for (uint64_t first = 0; first < nValues; first += kLanes) {
+      const uint64_t lanes = nValues - first < kLanes ? nValues - first : kLanes;
+      for (uint64_t lane = 0; lane < lanes; ++lane)
+        addTo(lane, coded[first + lane], decoded[first + lane]);
     }
   }
 
@@ -29,7 +29,8 @@ class ErrorSums {
  private:
   static constexpr uint32_t kLanes = 8;
 
-  void add(uint32_t lane, float coded, float decoded) {
+  void addTo(uint64_t lane, float coded, float decoded) {
+    if (!isFinite(decoded)) return;
     const double error = static_cast<double>(coded) - static_cast<double>(decoded);
     error_[lane] += error * error;
     power_[lane] += static_cast<double>(coded) * static_cast<double>(coded);

@@ -1,22 +1,21 @@
 #include "kernels/core/reference_codec.h"
 
-#include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <limits>
-#include <vector>
 
-#include "kernels/core/block_codec.h"
+#include "kernels/codec/registry.h"
 #include "kernels/core/call_state.h"
 #include "kernels/core/error_sums.h"
+#include "kernels/core/feedback.h"
 #include "kernels/core/input_factor.h"
+#include "kernels/core/reference_block.h"
+#include "kernels/core/residual_layout.h"
 #include "kernels/core/shard_header.h"
-#include "kernels/wire/tile_layout.h"
 
 namespace cinch::reference {
 namespace {
 
-using wire::kBlockElems;
+using wire::kTileElems;
 using wire::ShardHeader;
 using wire::ShardLayout;
 
@@ -58,67 +57,126 @@ bool store(ElementType type, float value, void* output, uint64_t index) {
   }
 }
 
-// What one launch does to all values that it codes.
-struct Coding {
-  const CallContext& call;
-  float gain;
-  core::ErrorSums* sums;
-};
-
-// Codes `values` into block `block` of a zeroed shard. `residual` is null or has as many values.
-void encodeBlock(const Coding& coding, const std::vector<float>& values, float* residual,
-                 uint8_t* shardBytes, uint64_t block) {
-  const wire::Codec codec = coding.call.layout.codec;
-  std::vector<float> coded(values), decoded(values);
-  core::ValueRange range;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (residual) coded[i] = core::compensate(values[i], coding.gain, residual[i]);
-    range.include(coded[i]);
-  }
-  const core::StoredPair pair = core::pairOf(codec, range);
-  const core::BlockScale scale(codec, pair);
-  std::memcpy(shardBytes + wire::pairOffset(codec, block), &pair, sizeof pair);
-  if (scale.isMarked()) {
-    if (residual) std::fill_n(residual, values.size(), 0.0f);
-    return;
-  }
-  for (size_t i = 0; i < values.size(); ++i) {
-    const uint32_t code = scale.encode(coded[i]);
-    wire::insertCode(codec, shardBytes + wire::codesOffset(codec, block), static_cast<uint32_t>(i),
-                     code);
-    decoded[i] = scale.decode(code);
-    if (residual) residual[i] = core::nextResidual(residual[i], values[i], decoded[i]);
-  }
-  if (coding.sums)
-    coding.sums->addBlock(coded.data(), decoded.data(), static_cast<uint32_t>(values.size()));
+Values slice(const Values& values, uint64_t first, uint64_t nMost) {
+  const uint64_t begin = std::min<uint64_t>(first, values.size());
+  const uint64_t end = std::min<uint64_t>(begin + nMost, values.size());
+  return {values.begin() + static_cast<ptrdiff_t>(begin),
+          values.begin() + static_cast<ptrdiff_t>(end)};
 }
 
-// Codes `values`, one shard, behind its header.
-void encodeShard(const Coding& coding, const std::vector<float>& values, float* residual,
+// Where a shard's values stand in launches that rotate and dither.
+struct ShardPlace {
+  const CallContext& call;
+  uint32_t shard;
+
+  BlockPlace block(uint64_t firstElem) const {
+    return {static_cast<uint32_t>(firstElem / wire::kOctetElems),
+            core::rotationKey(call.slot, call.state->ordinal)};
+  }
+};
+
+// Calls visit.operator()<C>(block bytes, first value of the block) for each block of a shard that
+// has values, with a pointer to its metadata and one to its codes.
+template <class Visit>
+void forEachBlock(const ShardPlace& place, uint8_t* shardBytes, const Visit& visit) {
+  const ShardLayout& layout = place.call.layout;
+  const uint64_t nValues = layout.shardElems(place.shard);
+  for (uint32_t index = 0; index < layout.nPieces(place.shard); ++index) {
+    const wire::Piece piece = layout.piece(place.shard, index);
+    codec::withCodec(piece.codec.id, false, [&]<class C>() {
+      for (uint64_t block = 0; block < piece.nTiles * C::kFormat.tileBlocks(); ++block) {
+        const uint64_t first = piece.firstTile * kTileElems + block * C::kFormat.blockElems;
+        uint8_t* tiles = shardBytes + piece.offset;
+        if (first < nValues)
+          visit.template operator()<C>(tiles + wire::metaOffset(C::kFormat, block),
+                                       tiles + wire::codesOffset(C::kFormat, block), first);
+      }
+      return true;
+    });
+  }
+}
+
+Values decodeShard(const ShardPlace& place, const uint8_t* shardBytes) {
+  const uint64_t nValues = place.call.layout.shardElems(place.shard);
+  Values values;
+  forEachBlock(place, const_cast<uint8_t*>(shardBytes),
+               [&]<class C>(const uint8_t* meta, const uint8_t* codes, uint64_t first) {
+                 const auto n = std::min<uint64_t>(C::kFormat.blockElems, nValues - first);
+                 const Values block = decodeBlock<C>(meta, codes, place.block(first), n);
+                 values.insert(values.end(), block.begin(), block.end());
+               });
+  return values;
+}
+
+// int8 residuals are coded like a shard of one piece, without a header.
+template <class Visit>
+void forEachResidualBlock(uint64_t nValues, void* residual, const Visit& visit) {
+  using C = core::ResidualTileCodec;
+  for (uint64_t block = 0; block * C::kFormat.blockElems < nValues; ++block)
+    visit(static_cast<uint8_t*>(residual) + wire::metaOffset(C::kFormat, block),
+          static_cast<uint8_t*>(residual) + wire::codesOffset(C::kFormat, block),
+          block * C::kFormat.blockElems);
+}
+
+Values loadResidual(ResidualType type, const void* residual, uint64_t nValues) {
+  Values values;
+  if (type == ResidualType::int8)
+    forEachResidualBlock(nValues, const_cast<void*>(residual),
+                         [&](const uint8_t* meta, const uint8_t* codes, uint64_t first) {
+                           const Values block = decodeBlock<core::ResidualTileCodec>(
+                               meta, codes, {}, std::min<uint64_t>(128, nValues - first));
+                           values.insert(values.end(), block.begin(), block.end());
+                         });
+  else
+    for (uint64_t i = 0; i < nValues; ++i)
+      values.push_back(
+          load(type == ResidualType::fp32 ? ElementType::fp32 : ElementType::bf16, residual, i));
+  return values;
+}
+
+void storeResidual(ResidualType type, const Values& values, void* residual) {
+  if (type == ResidualType::int8) {
+    std::memset(residual, 0, core::residualBytes(type, values.size()));
+    return forEachResidualBlock(
+        values.size(), residual, [&](uint8_t* meta, uint8_t* codes, uint64_t first) {
+          encodeBlock<core::ResidualTileCodec>(slice(values, first, 128), {}, nullptr, meta, codes);
+        });
+  }
+  for (uint64_t i = 0; i < values.size(); ++i)
+    store(type == ResidualType::fp32 ? ElementType::fp32 : ElementType::bf16, values[i], residual,
+          i);
+}
+
+// Codes `values`, one shard, behind its header. `residual` is the shard's, or null.
+void encodeShard(const ShardPlace& place, const CodingRule& rule, uint32_t stage,
+                 const Values& values, void* residual, core::ErrorSums& errors,
                  uint8_t* shardBytes) {
-  const CallContext& call = coding.call;
+  const CallContext& call = place.call;
   const ShardHeader header = core::makeHeader(call, call.state->ordinal);
   std::memset(shardBytes, 0, call.layout.strideBytes());
   std::memcpy(shardBytes, &header, sizeof header);
-  if (residual && core::isPoisoned(*call.state)) std::fill_n(residual, values.size(), 0.0f);
-  for (size_t first = 0; first < values.size(); first += kBlockElems) {
-    const size_t end = std::min(values.size(), first + kBlockElems);
-    encodeBlock(coding,
-                {values.begin() + static_cast<ptrdiff_t>(first),
-                 values.begin() + static_cast<ptrdiff_t>(end)},
-                residual ? residual + first : nullptr, shardBytes, first / kBlockElems);
-  }
-}
 
-// Value `index` of an encoded shard.
-float decodeValue(wire::Codec codec, const uint8_t* shardBytes, uint64_t index) {
-  const uint64_t block = index / kBlockElems;
-  core::StoredPair pair;
-  std::memcpy(&pair, shardBytes + wire::pairOffset(codec, block), sizeof pair);
-  const core::BlockScale scale(codec, pair);
-  if (scale.isMarked()) return kNan;
-  return scale.decode(
-      wire::extractCode(codec, shardBytes + wire::codesOffset(codec, block), index % kBlockElems));
+  Values kept(values.size(), 0.0f), coded(values);
+  if (residual && !core::isPoisoned(*call.state))
+    kept = loadResidual(rule.residualType, residual, values.size());
+  const core::FeedbackRule feedback{rule.gain, rule.decay};
+  if (residual)
+    for (size_t i = 0; i < values.size(); ++i) coded[i] = feedback.compensate(values[i], kept[i]);
+
+  const core::DitherKey dither{rule.seed, place.shard, stage, call.state->ordinal, call.slot};
+  const bool dithers = rule.rounding == Rounding::stochastic;
+  forEachBlock(place, shardBytes, [&]<class C>(uint8_t* meta, uint8_t* codes, uint64_t first) {
+    encodeBlock<C>(slice(coded, first, C::kFormat.blockElems), place.block(first),
+                   dithers ? &dither : nullptr, meta, codes);
+  });
+
+  const Values decoded = decodeShard(place, shardBytes);
+  if (residual) {
+    for (size_t i = 0; i < values.size(); ++i)
+      kept[i] = feedback.next(kept[i], values[i], decoded[i]);
+    storeResidual(rule.residualType, kept, residual);
+  }
+  errors.add(coded.data(), decoded.data(), values.size());
 }
 
 // Reports a header that differs from the running call's, and returns whether it is the same.
@@ -130,70 +188,88 @@ bool acceptHeader(const CallContext& call, const uint8_t* shardBytes) {
   return faults == 0;
 }
 
-// The part of rank `rank` in value `index` of the owned shard.
-float partOf(const ReduceLaunch& launch, uint32_t rank, uint64_t index) {
-  const ShardLayout& layout = launch.call.layout;
-  if (rank != launch.shard)
-    return decodeValue(layout.codec, launch.peers + rank * layout.strideBytes(), index);
-  const ElementType type = launch.call.type;
-  const float own = load(type, launch.ownInput, index) * core::valueOf(launch.inputFactor, type);
-  const bool useResidual = launch.ownResidual && !core::isPoisoned(*launch.call.state);
-  return useResidual ? own + launch.ownResidual[index] : own;
+// The caller's own part of the sum, exact.
+Values ownPart(const ReduceLaunch& launch) {
+  const CallContext& call = launch.call;
+  const uint64_t nValues = call.layout.shardElems(launch.shard);
+  const float factor = core::valueOf(launch.inputFactor, call.type);
+  Values own(nValues);
+  for (uint64_t i = 0; i < nValues; ++i) own[i] = load(call.type, launch.ownInput, i) * factor;
+  if (!launch.ownResidual) return own;
+  const ResidualType type = launch.rule.residualType;
+  void* residual = static_cast<uint8_t*>(launch.ownResidual) +
+                   core::residualOffset(type, call.layout, launch.shard);
+  if (!core::isPoisoned(*call.state)) {
+    const Values kept = loadResidual(type, residual, nValues);
+    for (uint64_t i = 0; i < nValues; ++i) own[i] += kept[i];
+  }
+  storeResidual(type, Values(nValues, 0.0f), residual);
+  return own;
 }
 
-float reduceValue(const ReduceLaunch& launch, uint64_t index) {
-  float sum = partOf(launch, 0, index);
-  for (uint32_t rank = 1; rank < launch.call.layout.nShards; ++rank)
-    sum += partOf(launch, rank, index);
-  return sum * launch.factor;
+Values partOf(const ReduceLaunch& launch, uint32_t rank) {
+  if (rank == launch.shard) return ownPart(launch);
+  return decodeShard({launch.call, launch.shard},
+                     launch.peers + rank * launch.call.layout.strideBytes());
+}
+
+Values sumOfParts(const ReduceLaunch& launch) {
+  Values sum = partOf(launch, 0);
+  for (uint32_t rank = 1; rank < launch.call.layout.nShards; ++rank) {
+    const Values part = partOf(launch, rank);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
+  }
+  for (float& value : sum) value *= launch.factor;
+  return sum;
+}
+
+bool acceptPeers(const ReduceLaunch& launch) {
+  bool accepted = true;
+  for (uint32_t rank = 0; rank < launch.call.layout.nShards; ++rank)
+    if (rank != launch.shard)
+      accepted &= acceptHeader(launch.call, launch.peers + rank * launch.call.layout.strideBytes());
+  return accepted;
 }
 
 // Ends a call with the values of `launch.values`.
-void storeSums(const ReduceLaunch& launch, const std::vector<float>& sums) {
+void storeSums(const ReduceLaunch& launch, const Values& sums) {
   bool allFinite = true;
   for (size_t i = 0; i < sums.size(); ++i)
     allFinite &= store(launch.call.type, sums[i], launch.values, i);
   core::endCall(*launch.call.state, allFinite);
 }
 
-void encodeSums(const ReduceLaunch& launch, const std::vector<float>& sums) {
-  core::ErrorSums errors;
-  encodeShard({launch.call, launch.gain, launch.measure ? &errors : nullptr}, sums, launch.residual,
-              launch.output);
-  if (launch.measure) errors.addTo(*launch.call.state, 1);
-}
-
 }  // namespace
 
 void encodeShards(const EncodeLaunch& launch) {
-  const ShardLayout& layout = launch.call.layout;
-  core::ErrorSums sums;
-  const Coding coding{launch.call, launch.gain, launch.measure ? &sums : nullptr};
+  const CallContext& call = launch.call;
+  const ShardLayout& layout = call.layout;
+  const float factor = core::valueOf(launch.inputFactor, call.type);
+  core::ErrorSums errors;
   for (uint32_t shard = 0; shard < layout.nShards; ++shard) {
     if (static_cast<int64_t>(shard) == launch.skipShard) continue;
-    const uint64_t first = layout.firstElem(shard);
-    const float factor = core::valueOf(launch.inputFactor, launch.call.type);
-    std::vector<float> values(layout.shardElems(shard));
+    Values values(layout.shardElems(shard));
     for (size_t i = 0; i < values.size(); ++i)
-      values[i] = load(launch.call.type, launch.input, first + i) * factor;
-    encodeShard(coding, values, launch.residual ? launch.residual + first : nullptr,
+      values[i] = load(call.type, launch.input, layout.firstElem(shard) + i) * factor;
+    void* residual = nullptr;
+    if (launch.residual)
+      residual = static_cast<uint8_t*>(launch.residual) +
+                 core::residualOffset(launch.rule.residualType, layout, shard);
+    encodeShard({call, shard}, launch.rule, 0, values, residual, errors,
                 launch.output + shard * layout.strideBytes());
   }
-  if (launch.measure) sums.addTo(*launch.call.state, 0);
+  if (launch.rule.measure) errors.addTo(*call.state, 0);
 }
 
 void reduceShard(const ReduceLaunch& launch) {
-  const ShardLayout& layout = launch.call.layout;
-  bool accepted = true;
-  for (uint32_t rank = 0; rank < layout.nShards; ++rank)
-    if (rank != launch.shard)
-      accepted &= acceptHeader(launch.call, launch.peers + rank * layout.strideBytes());
-
-  std::vector<float> sums(layout.shardElems(launch.shard));
-  for (size_t i = 0; i < sums.size(); ++i) sums[i] = accepted ? reduceValue(launch, i) : kNan;
-  if (launch.ownResidual) std::fill_n(launch.ownResidual, sums.size(), 0.0f);
+  const bool accepted = acceptPeers(launch);
+  Values sums = sumOfParts(launch);
+  if (!accepted) std::fill(sums.begin(), sums.end(), kNan);
   if (launch.values) return storeSums(launch, sums);
-  encodeSums(launch, sums);
+  core::ErrorSums errors;
+  encodeShard({launch.call, launch.shard}, launch.rule, 1, sums, launch.residual, errors,
+              launch.output);
+  if (launch.rule.measure) errors.addTo(*launch.call.state, 1);
 }
 
 void decodeShards(const DecodeLaunch& launch) {
@@ -201,11 +277,10 @@ void decodeShards(const DecodeLaunch& launch) {
   bool allFinite = true;
   for (uint32_t shard = 0; shard < layout.nShards; ++shard) {
     const uint8_t* shardBytes = launch.input + shard * layout.strideBytes();
-    const bool accepted = acceptHeader(launch.call, shardBytes);
-    for (uint64_t i = 0; i < layout.shardElems(shard); ++i) {
-      const float value = accepted ? decodeValue(layout.codec, shardBytes, i) : kNan;
-      allFinite &= store(launch.call.type, value, launch.output, layout.firstElem(shard) + i);
-    }
+    Values values = decodeShard({launch.call, shard}, shardBytes);
+    if (!acceptHeader(launch.call, shardBytes)) std::fill(values.begin(), values.end(), kNan);
+    for (size_t i = 0; i < values.size(); ++i)
+      allFinite &= store(launch.call.type, values[i], launch.output, layout.firstElem(shard) + i);
   }
   core::endCall(*launch.call.state, allFinite);
 }

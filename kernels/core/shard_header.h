@@ -7,8 +7,8 @@ namespace cinch::core {
 
 // What this rank writes, and what it expects from every other.
 CINCH_HD inline wire::ShardHeader makeHeader(const CallContext& call, uint32_t ordinal) {
-  return {wire::kMagic, wire::kVersion, static_cast<uint8_t>(call.layout.codec),
-          call.planId,  call.slot,      ordinal};
+  const uint8_t codec = call.layout.isMixed() ? wire::kMixedCodec : call.layout.codec.id;
+  return {wire::kMagic, wire::kVersion, codec, call.planId, call.slot, ordinal};
 }
 
 // 0 where the headers agree, else the FaultBits that say where they do not.

@@ -19,31 +19,42 @@ namespace cinch::wire {
 inline constexpr uint8_t kVersion = 1;
 inline constexpr uint16_t kMagic = 0xC19C;
 
-// A block shares one (step, minimum) pair; a tile is the smallest self-contained run of blocks.
-inline constexpr uint32_t kBlockElems = 128;
-inline constexpr uint32_t kTileBlocks = 8;
-inline constexpr uint32_t kTileElems = kBlockElems * kTileBlocks;
-inline constexpr uint32_t kBlockMetaBytes = 4;  // bf16 step, then bf16 minimum
-inline constexpr uint32_t kTileMetaBytes = kBlockMetaBytes * kTileBlocks;
+// An octet is what one lane of a GPU holds; a block shares its metadata; a tile is the smallest
+// self-contained run of blocks.
+inline constexpr uint32_t kOctetElems = 8;
+inline constexpr uint32_t kTileElems = 1024;
+inline constexpr uint32_t kTileOctets = kTileElems / kOctetElems;
+inline constexpr uint32_t kMaxBlockElems = 256;
 
-// Blockwise uniform codecs; the value is the number of bits per code.
-enum class Codec : uint8_t { q2 = 2, q4 = 4, q8 = 8 };
+// Metadata of a tile is padded to this, so that codes and tiles stay aligned.
+inline constexpr uint32_t kAlignment = 16;
 
-CINCH_HD constexpr uint32_t bitsOf(Codec codec) {
-  return static_cast<uint32_t>(codec);
-}
+// The sizes of a codec, and the number by which headers name it. Each codec of kernels/codec states
+// its own; this layer knows none.
+struct CodecFormat {
+  uint8_t id;              // 0: none
+  uint8_t bits;            // of a code: 1 to 6, 8 or 16
+  uint8_t blockMetaBytes;  // what a block stores besides its codes
+  uint16_t blockElems;     // 64, 128 or 256
 
-// Bytes of one encoded tile: the pairs of its blocks, then the codes of its blocks.
-CINCH_HD constexpr uint32_t tileBytes(Codec codec) {
-  return kTileMetaBytes + kTileElems * bitsOf(codec) / 8;
-}
+  CINCH_HD constexpr bool operator==(const CodecFormat& other) const { return id == other.id; }
+
+  CINCH_HD constexpr uint32_t blockOctets() const { return blockElems / kOctetElems; }
+  CINCH_HD constexpr uint32_t tileBlocks() const { return kTileElems / blockElems; }
+  // Bytes of one encoded tile: the metadata of its blocks, then their codes.
+  CINCH_HD constexpr uint32_t tileMetaBytes() const {
+    return (tileBlocks() * blockMetaBytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  CINCH_HD constexpr uint32_t tileBytes() const { return tileMetaBytes() + kTileElems * bits / 8; }
+  CINCH_HD constexpr uint32_t blockCodeBytes() const { return uint32_t{blockElems} * bits / 8; }
+};
 
 // First 16 bytes of every encoded shard.
 //
 //   offset  size  field
 //        0     2  magic    0xC19C
 //        2     1  version  1
-//        3     1  codec    bits per code: 2, 4 or 8
+//        3     1  codec    id of the codec, or kMixedCodec
 //        4     4  planId   hash of the plan that both sides computed
 //        8     4  slot     which recurring call of the communicator
 //       12     4  ordinal  how often this slot has run, counted on the device, from 1
@@ -60,29 +71,58 @@ static_assert(offsetof(ShardHeader, planId) == 4 && offsetof(ShardHeader, ordina
 
 inline constexpr uint32_t kHeaderBytes = sizeof(ShardHeader);
 
+// In the header of a shard whose pieces have codecs of their own: the plan says which.
+inline constexpr uint8_t kMixedCodec = 255;
+
+// A run of whole tiles of a shard that share a codec.
+struct Piece {
+  uint64_t firstTile;  // counted from the first of the shard
+  uint64_t nTiles;     // the last may be partial, or lie past the shard's values
+  uint64_t offset;     // of its first tile, in bytes from the shard's header
+  CodecFormat codec;
+};
+
+// A shard of a mixed layout.
+struct MixedShard {
+  uint64_t firstTile;  // in the bucket
+  uint32_t firstPiece;
+  uint32_t nPieces;
+  uint64_t usedBytes;  // header and tiles; zeros follow up to the stride
+};
+
 // How a bucket of `count` values is cut into `nShards` shards; shard i belongs to rank i. Each is
 // stored in `strideBytes()`, the largest one's size, so that exchange and gather move equal
 // messages.
 //
 // Where the cut is free (AllReduce) it lies at tile borders and shards differ by at most one tile.
 // Where NCCL's call fixes it (ReduceScatter, AllGather) every shard has `fixedShard` values and its
-// own, possibly partial, last tile.
+// own, possibly partial, last tile. Where segments of the bucket have codecs of their own it is
+// mixed: mixed_layout.h makes the tables, which whoever uses the layout must be able to read: a
+// launch's lie in device memory.
 struct ShardLayout {
   uint64_t count;    // values in the bucket
   uint32_t nShards;  // ranks
-  Codec codec;
+  CodecFormat codec;
   uint64_t fixedShard = 0;  // values per shard, count = nShards * fixedShard; 0: the cut is free
 
+  const MixedShard* mixedShards = nullptr;  // nShards; null: one codec for all
+  const Piece* mixedPieces = nullptr;
+  uint64_t mixedStride = 0;
+
   // A bucket whose shards are fixed.
-  CINCH_HD static constexpr ShardLayout fixed(uint64_t shardElems, uint32_t nShards, Codec codec) {
+  CINCH_HD static constexpr ShardLayout fixed(uint64_t shardElems, uint32_t nShards,
+                                              CodecFormat codec) {
     return {shardElems * nShards, nShards, codec, shardElems};
   }
+
+  CINCH_HD constexpr bool isMixed() const { return mixedShards != nullptr; }
 
   // Tiles are numbered through the whole bucket, in the order of the shards.
   CINCH_HD constexpr uint64_t tiles() const {
     return fixedShard ? nShards * tilesOf(fixedShard) : tilesOf(count);
   }
   CINCH_HD constexpr uint64_t firstTile(uint32_t shard) const {
+    if (isMixed()) return shard < nShards ? mixedShards[shard].firstTile : tiles();
     const uint64_t base = tiles() / nShards, extra = tiles() % nShards;
     return shard * base + (shard < extra ? shard : extra);
   }
@@ -98,8 +138,23 @@ struct ShardLayout {
   CINCH_HD constexpr uint64_t shardElems(uint32_t shard) const {
     return firstElem(shard + 1) - firstElem(shard);
   }
+
+  // The pieces of a shard, in order. One codec for all makes one piece, as long as the largest
+  // shard's.
+  CINCH_HD constexpr uint32_t nPieces(uint32_t shard) const {
+    return isMixed() ? mixedShards[shard].nPieces : 1;
+  }
+  CINCH_HD constexpr Piece piece(uint32_t shard, uint32_t index) const {
+    if (isMixed()) return mixedPieces[mixedShards[shard].firstPiece + index];
+    return {0, shardTiles(0), kHeaderBytes, codec};
+  }
+  // Where the tiles of a shard end; zeros follow up to the stride.
+  CINCH_HD constexpr uint64_t usedBytes(uint32_t shard) const {
+    return isMixed() ? mixedShards[shard].usedBytes : strideBytes();
+  }
+
   CINCH_HD constexpr uint64_t strideBytes() const {
-    return kHeaderBytes + shardTiles(0) * tileBytes(codec);
+    return isMixed() ? mixedStride : kHeaderBytes + shardTiles(0) * codec.tileBytes();
   }
   CINCH_HD constexpr uint64_t totalBytes() const { return strideBytes() * nShards; }
 

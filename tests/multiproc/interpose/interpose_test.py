@@ -16,8 +16,10 @@ from ranks import run_ranks  # noqa: E402
 PROGRAM = PRELOAD = None
 WARMUP = 3  # calls that pass before the first compressed one
 # Two quantisations of independent uniform data, from the block codec's own error on it.
-BOUND = {"q8": 2.5e-4, "q4": 5e-2, "q2": 1.2}
-FLOOR = {"q8": 1e-6, "q4": 1e-3, "q2": 3e-2}
+BOUND = {"q8": 2.5e-4, "q4": 5e-2, "q2": 1.2, "q5-64": 1e-2, "c3": 0.2, "h4": 5e-2, "fp8": 5e-3, "nvfp4": 5e-2,
+         "sign": 1.2}
+FLOOR = {"q8": 1e-6, "q4": 1e-3, "q2": 3e-2, "q5-64": 2e-4, "c3": 1e-2, "h4": 5e-3, "fp8": 2e-4, "nvfp4": 5e-3,
+         "sign": 5e-2}
 
 
 def arguments(**options):
@@ -57,12 +59,22 @@ class Base(unittest.TestCase):
 
 class Compression(Base):
     def test_every_codec_and_number_of_ranks(self):
-        for codec, ranks in (("q8", 2), ("q4", 3), ("q2", 2), ("q4", 5)):
+        for codec, ranks in (("q8", 2), ("q4", 3), ("q2", 2), ("q4", 5), ("q5-64", 2), ("c3", 3), ("h4", 2),
+                             ("fp8", 2), ("nvfp4", 3), ("sign", 2)):
             with self.subTest(codec=codec, ranks=ranks):
                 outcomes = launch(ranks, env={"CINCH_CODEC": codec}, count=100003)
                 self.assert_done(outcomes)
                 self.assert_identical(outcomes)
                 self.assert_compressed(outcomes, codec)
+
+    def test_residuals_and_rounding(self):
+        for env in ({"CINCH_RESIDUAL": "bf16"}, {"CINCH_RESIDUAL": "int8"},
+                    {"CINCH_ROUNDING": "stochastic", "CINCH_ERROR_FEEDBACK": "off"}):
+            with self.subTest(**env):
+                outcomes = launch(3, env={"CINCH_CODEC": "q4", **env}, count=100003, calls=9)
+                self.assert_done(outcomes)
+                self.assert_identical(outcomes)
+                self.assert_compressed(outcomes, "q4")
 
     def test_types_operations_and_in_place(self):
         for options in ({"type": "fp16"}, {"type": "bf16", "op": "avg"}, {"op": "avg", "in_place": 1},

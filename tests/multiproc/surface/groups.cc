@@ -301,6 +301,31 @@ void simulatedOnOneRank(const World& world) {
   }
 }
 
+// A rank that has met a call once more than the others still calls its slots as they do.
+void simulatedOutOfOrder(const World& world) {
+  Bench bench(world);
+  Floats otherIn(kCount / 2), otherOut(kCount / 2);
+  const auto other = [&] {
+    CHECK(ncclAllReduce(otherIn.data(), otherOut.data(), otherIn.count(), ncclFloat32, ncclSum,
+                        bench.comm, bench.stream));
+  };
+  for (int call = 0; call < kCalls; ++call) {
+    bench.in.fill(world.rank, call, bench.stream);
+    otherIn.fill(world.rank, call, bench.stream);
+    bench.allReduce();
+    other();
+    bench.expect(call, "first");
+    const auto values = otherOut.read(bench.stream);
+    expectStep(call, values, sumOf(everybody(world), call), "second");
+    expectSameEverywhere(values, "second" + std::to_string(call));
+    if (call != 0 || world.rank != 0) continue;
+    ncclSimInfo_t info{sizeof info, NCCL_SIM_INFO_MAGIC, NCCL_VERSION_CODE, 0};
+    CHECK(ncclGroupStart());
+    other();
+    CHECK(ncclGroupSimulateEnd(&info));
+  }
+}
+
 // A group that holds a call which NCCL refuses launches nothing, and the next one works.
 void refusedCall(const World& world) {
   Bench bench(world);
@@ -347,6 +372,7 @@ const std::vector<Case>& groupCases() {
       {"group-ring-besides", 3, ringBesides},
       {"group-closed-and-reopened", 2, closedAndReopened},
       {"group-simulated-on-one-rank", 2, simulatedOnOneRank},
+      {"group-simulated-out-of-order", 2, simulatedOutOfOrder},
       {"group-refused-call", 2, refusedCall},
       {"group-empty", 2, emptyGroups},
   };

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "kernels/codec/registry.h"
+
 #include "tests/unit/interpose/support/ranks.h"
 
 namespace cinch {
@@ -13,13 +15,19 @@ using test::fakeDevice;
 using test::fakeDeviceTable;
 
 constexpr uint64_t kCount = 5000;
+constexpr CodingRule kFeedback{.gain = 0.1f};
 
 CollectivePlan planOf(CallKind kind) {
   return planCollective({kind, OpClass::sum, ncclFloat32, kCount}, ElementType::fp32,
-                        wire::Codec::q4, 0, 2);
+                        codec::formatOf("q4"), 0, 2);
 }
 
-bool allZero(const float* values, size_t count) {
+float* floats(void* residual) {
+  return static_cast<float*>(residual);
+}
+
+bool allZero(const void* floats, size_t count) {
+  const auto* values = static_cast<const float*>(floats);
   return std::all_of(values, values + count, [](float value) { return value == 0; });
 }
 
@@ -36,17 +44,17 @@ class SlotTest : public testing::Test {
   // Makes the residuals non-zero and says whether refresh() cleared both.
   bool clears(const void* send, const void* recv) {
     const Residuals residuals = slot_.residuals();
-    residuals.encode[kCount - 1] = 1;
-    residuals.reduce[0] = 1;
+    floats(residuals.encode)[kCount - 1] = 1;
+    floats(residuals.reduce)[0] = 1;
     EXPECT_TRUE(refresh(send, recv).ok());
-    const bool first = residuals.encode[kCount - 1] == 0;
-    EXPECT_EQ(first, residuals.reduce[0] == 0);
+    const bool first = floats(residuals.encode)[kCount - 1] == 0;
+    EXPECT_EQ(first, floats(residuals.reduce)[0] == 0);
     return first;
   }
   Residuals captured(uint64_t id) { return slot_.capturedResiduals(fakeDeviceTable(), id); }
 
   CommStats comm_{CommLabel{"communicator", 0, 2, "", {}}};
-  Slot slot_{0, "slot", planOf(CallKind::allReduce), 0.1f};
+  Slot slot_{0, "slot", planOf(CallKind::allReduce), kFeedback};
 };
 
 TEST_F(SlotTest, StartsWithZeroResidualsAndOrdinalOne) {
@@ -74,7 +82,7 @@ TEST_F(SlotTest, OnlyTheSameBuffersKeepTheResidual) {
 }
 
 TEST_F(SlotTest, WithoutFeedbackThereIsNoResidual) {
-  Slot slot(0, "slot", slot_.plan, 0);
+  Slot slot(0, "slot", slot_.plan, CodingRule{});
   ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
   EXPECT_EQ(slot.residuals().encode, nullptr);
   EXPECT_EQ(slot.residuals().reduce, nullptr);
@@ -86,7 +94,7 @@ TEST_F(SlotTest, WithoutFeedbackThereIsNoResidual) {
 
 TEST_F(SlotTest, ReduceScatterAndAllGatherKeepNone) {
   for (const CallKind kind : {CallKind::reduceScatter, CallKind::allGather}) {
-    Slot slot(0, "slot", planOf(kind), 0.1f);
+    Slot slot(0, "slot", planOf(kind), kFeedback);
     ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
     EXPECT_EQ(slot.residuals().encode, nullptr);
     EXPECT_EQ(slot.residuals().reduce, nullptr);
@@ -114,12 +122,12 @@ TEST_F(SlotTest, EachCallOfACaptureHasZeroResidualsOfItsOwn) {
 TEST_F(SlotTest, LaterCapturesReuseThemInOrder) {
   ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
   const Residuals first = captured(5), second = captured(5);
-  first.encode[3] = 1;
+  floats(first.encode)[3] = 1;
   for (const uint64_t id : {6, 7}) {
     EXPECT_EQ(captured(id).encode, first.encode);
     EXPECT_EQ(captured(id).encode, second.encode);
   }
-  EXPECT_EQ(first.encode[3], 1) << "what an earlier graph left behind still counts";
+  EXPECT_EQ(floats(first.encode)[3], 1) << "what an earlier graph left behind still counts";
   EXPECT_EQ(captured(8).encode, first.encode);
   EXPECT_EQ(captured(8).encode, second.encode);
   const Residuals third = captured(8);
@@ -149,7 +157,7 @@ TEST_F(SlotTest, WhateverFailsACapturedCallGoesWithoutFeedback) {
     EXPECT_EQ(captured(static_cast<uint64_t>(failure) + 100).encode, nullptr)
         << "a later graph of the same calls cannot get some";
     slot_.~Slot();
-    new (&slot_) Slot(0, "slot", planOf(CallKind::allReduce), 0.1f);
+    new (&slot_) Slot(0, "slot", planOf(CallKind::allReduce), kFeedback);
     slot_.stats = &comm_.addSlot("slot", "q4", 0.1f);
     ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
   }
@@ -157,7 +165,7 @@ TEST_F(SlotTest, WhateverFailsACapturedCallGoesWithoutFeedback) {
 
 TEST_F(SlotTest, CapturedResidualsLiveAsLongAsTheSlot) {
   {
-    Slot slot(0, "slot", slot_.plan, 0.1f);
+    Slot slot(0, "slot", slot_.plan, kFeedback);
     ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
     for (uint64_t id = 1; id <= 3; ++id)
       for (int call = 0; call < 3; ++call) slot.capturedResiduals(fakeDeviceTable(), id);
@@ -170,7 +178,7 @@ TEST_F(SlotTest, CapturedResidualsLiveAsLongAsTheSlot) {
 TEST_F(SlotTest, GivesAllItsMemoryUp) {
   std::vector<Buffer> buffers;
   {
-    Slot slot(0, "slot", slot_.plan, 0.1f);
+    Slot slot(0, "slot", slot_.plan, kFeedback);
     ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
     slot.capturedResiduals(fakeDeviceTable(), 1);
     slot.giveUp(buffers);
@@ -210,7 +218,7 @@ TEST_F(SlotTest, EveryFailedAllocationIsReportedAndNothingLeaks) {
     fakeDevice().failAt = failAt;
     bool succeeded;
     {
-      Slot slot(0, "slot", planOf(CallKind::allReduce), 0.1f);
+      Slot slot(0, "slot", planOf(CallKind::allReduce), kFeedback);
       succeeded = slot.allocate(fakeDeviceTable(), nullptr).ok();
       EXPECT_EQ(succeeded, !fakeDevice().memory.empty()) << "a failed slot holds no memory";
     }

@@ -4,10 +4,13 @@
 
 #include <set>
 
+#include "kernels/codec/registry.h"
+
 namespace cinch {
 namespace {
 
-constexpr wire::Codec kCodecs[] = {wire::Codec::q2, wire::Codec::q4, wire::Codec::q8};
+constexpr wire::CodecFormat kQ4 = codec::formatOf("q4");
+constexpr wire::CodecFormat kQ8 = codec::formatOf("q8");
 constexpr CallKind kKinds[] = {CallKind::allReduce, CallKind::reduceScatter, CallKind::allGather};
 constexpr ElementType kTypes[] = {ElementType::fp32, ElementType::fp16, ElementType::bf16};
 
@@ -39,7 +42,7 @@ ncclDataType_t dataTypeOf(ElementType type) {
 }
 
 CollectivePlan planOf(CallKind kind, uint64_t count, uint32_t rank, uint32_t nRanks,
-                      wire::Codec codec = wire::Codec::q8, ElementType type = ElementType::fp32,
+                      wire::CodecFormat codec = kQ8, ElementType type = ElementType::fp32,
                       OpClass op = OpClass::sum) {
   return planCollective({kind, op, dataTypeOf(type), count}, type, codec, rank, nRanks);
 }
@@ -60,15 +63,16 @@ TEST(CollectivePlan, ShardsCoverTheBucketOnceInOrder) {
 }
 
 TEST(CollectivePlan, FreeShardsDifferByAtMostOneTileAndFitTheMessage) {
-  for (const wire::Codec codec : kCodecs)
+  for (const codec::CodecInfo& codec : codec::kCodecs)
     for (const uint64_t count : kCounts)
       for (uint32_t ranks = 1; ranks <= 17; ++ranks) {
-        const auto plan = planOf(CallKind::allReduce, count, 0, ranks, codec, ElementType::bf16);
+        const auto plan =
+            planOf(CallKind::allReduce, count, 0, ranks, codec.format, ElementType::bf16);
         for (uint32_t shard = 0; shard < ranks; ++shard) {
           const uint64_t tiles = plan.layout.shardTiles(shard);
           ASSERT_LE(tiles, plan.layout.shardTiles(0));
           ASSERT_LE(plan.layout.shardTiles(0), tiles + 1);
-          ASSERT_LE(wire::kHeaderBytes + tiles * wire::tileBytes(codec), plan.messageBytes());
+          ASSERT_LE(wire::kHeaderBytes + tiles * codec.format.tileBytes(), plan.messageBytes());
           ASSERT_LE(plan.layout.shardElems(shard), tiles * wire::kTileElems);
         }
       }
@@ -93,14 +97,15 @@ TEST(CollectivePlan, FixedShardsAreWhatNcclSaysAndFitTheMessage) {
 
 TEST(CollectivePlan, MessagesAreEqualAlignedAndFillTheBuffer) {
   for (const CallKind kind : kKinds)
-    for (const wire::Codec codec : kCodecs)
+    for (const codec::CodecInfo& codec : codec::kCodecs)
       for (const uint64_t count : kCounts)
         for (uint32_t ranks = 1; ranks <= 9; ++ranks) {
-          const auto plan = planOf(kind, count, ranks - 1, ranks, codec);
+          const auto plan = planOf(kind, count, ranks - 1, ranks, codec.format);
           ASSERT_EQ(plan.messageBytes() % 16, 0u) << "16-byte accesses stay aligned";
           ASSERT_EQ(plan.bufferBytes(), plan.messageBytes() * ranks);
           ASSERT_EQ(plan.shardOffset(ranks), plan.bufferBytes());
-          ASSERT_EQ(plan.messageBytes(), planOf(kind, count, 0, ranks, codec).messageBytes());
+          ASSERT_EQ(plan.messageBytes(),
+                    planOf(kind, count, 0, ranks, codec.format).messageBytes());
         }
 }
 
@@ -108,13 +113,15 @@ TEST(CollectivePlan, IdsDifferExactlyWhenPlansDo) {
   std::set<uint32_t> ids;
   size_t plans = 0;
   for (const CallKind kind : kKinds)
-    for (const wire::Codec codec : kCodecs)
+    for (const char* name :
+         {"q2", "c2", "q2-64"})  // all codecs: more plans than 32 bits keep apart
       for (const ElementType type : kTypes)
         for (const OpClass op : {OpClass::sum, OpClass::avg, OpClass::preMulSum})
           for (const uint64_t count : kCounts)
             for (uint32_t ranks = 2; ranks <= 5; ++ranks, ++plans) {
-              const auto plan = planOf(kind, count, 0, ranks, codec, type, op);
-              const auto peer = planOf(kind, count, ranks - 1, ranks, codec, type, op);
+              const wire::CodecFormat format = codec::findCodec(name)->format;
+              const auto plan = planOf(kind, count, 0, ranks, format, type, op);
+              const auto peer = planOf(kind, count, ranks - 1, ranks, format, type, op);
               ASSERT_EQ(plan.planId, peer.planId) << "the own rank is not part of what must agree";
               ids.insert(plan.planId);
             }
@@ -124,13 +131,13 @@ TEST(CollectivePlan, IdsDifferExactlyWhenPlansDo) {
 TEST(CollectivePlan, BytesOfAnAllReduce) {
   // 4 ranks, 4 Mi values at 4 bits: 1024 tiles of 544 bytes and a header per shard, to 3 peers,
   // twice.
-  const auto plan = planOf(CallKind::allReduce, 4u << 20, 1, 4, wire::Codec::q4);
+  const auto plan = planOf(CallKind::allReduce, 4u << 20, 1, 4, kQ4);
   EXPECT_EQ(plan.messageBytes(), 16u + 1024u * 544u);
   EXPECT_EQ(plan.wireBytes(), 2u * 3u * plan.messageBytes());
   EXPECT_EQ(plan.inputBytes(), 16u << 20);
   EXPECT_EQ(plan.ownByteOffset(), 4u << 20);
-  EXPECT_EQ(plan.encodeResidualBytes(), 16u << 20);
-  EXPECT_EQ(plan.reduceResidualBytes(), 4u << 20);
+  EXPECT_EQ(plan.encodeResidualBytes(ResidualType::fp32), 16u << 20);
+  EXPECT_EQ(plan.reduceResidualBytes(ResidualType::fp32), 4u << 20);
 }
 
 TEST(CollectivePlan, ReduceScatterAndAllGatherSendHalfOfItAndKeepNoResidual) {
@@ -139,8 +146,8 @@ TEST(CollectivePlan, ReduceScatterAndAllGatherSendHalfOfItAndKeepNoResidual) {
     EXPECT_EQ(plan.messageBytes(), 16u + 1024u * 1056u);
     EXPECT_EQ(plan.wireBytes(), 3u * plan.messageBytes());
     EXPECT_EQ(plan.inputBytes(), 16u << 20);
-    EXPECT_EQ(plan.encodeResidualBytes(), 0u);
-    EXPECT_EQ(plan.reduceResidualBytes(), 0u);
+    EXPECT_EQ(plan.encodeResidualBytes(ResidualType::fp32), 0u);
+    EXPECT_EQ(plan.reduceResidualBytes(ResidualType::fp32), 0u);
     EXPECT_EQ(plan.exchanges(), kind == CallKind::reduceScatter);
     EXPECT_EQ(plan.gathers(), kind == CallKind::allGather);
   }
@@ -158,17 +165,17 @@ TEST(CollectivePlan, SizesBeyond32BitsAreExact) {
     EXPECT_EQ(plan.inputBytes(), 32 * kShard);
     EXPECT_EQ(plan.wireBytes(), 7 * plan.messageBytes());
   }
-  const auto plan = planOf(CallKind::allReduce, 1ull << 34, 3, 4, wire::Codec::q8);
+  const auto plan = planOf(CallKind::allReduce, 1ull << 34, 3, 4, kQ8);
   EXPECT_EQ(plan.messageBytes(), 16 + (1ull << 22) * 1056);
   EXPECT_EQ(plan.wireBytes(), 6 * plan.messageBytes());
-  EXPECT_EQ(plan.encodeResidualBytes(), 1ull << 36);
-  EXPECT_EQ(plan.reduceResidualBytes(), 1ull << 34);
+  EXPECT_EQ(plan.encodeResidualBytes(ResidualType::fp32), 1ull << 36);
+  EXPECT_EQ(plan.reduceResidualBytes(ResidualType::fp32), 1ull << 34);
 }
 
 TEST(CollectivePlan, OnlyAveragesDivideByTheRanks) {
   for (const CallKind kind : {CallKind::allReduce, CallKind::reduceScatter}) {
     const auto factorOf = [&](OpClass op) {
-      return planOf(kind, 1024, 0, 3, wire::Codec::q8, ElementType::fp32, op).factor;
+      return planOf(kind, 1024, 0, 3, kQ8, ElementType::fp32, op).factor;
     };
     EXPECT_EQ(factorOf(OpClass::avg), 1.0f / 3.0f);
     EXPECT_EQ(factorOf(OpClass::sum), 1.0f);

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+#include <sstream>
+
 #include <set>
 #include <string>
 
@@ -178,17 +182,63 @@ TEST(Policy, BucketsOfMoreThan32BitsAreCompressed) {
 
 TEST(Policy, OnlyAllReduceGetsFewBitsAndFeedback) {
   Params params = withKinds(true, true);
-  params.codec = CodecChoice::q2;
-  EXPECT_EQ(codecOf(params, CallKind::allReduce), wire::Codec::q2);
-  EXPECT_GT(errorFeedbackGainOf(params, CallKind::allReduce), 0.0f);
+  params.codec = "q2";
+  EXPECT_STREQ(codingOf(params, CallKind::allReduce, 0).codec.name, "q2");
+  EXPECT_GT(codingOf(params, CallKind::allReduce, 0).rule.gain, 0.0f);
   params.errorFeedback = "0.5";
+  params.rounding = RoundingChoice::stochastic;
   for (const CallKind kind : {CallKind::reduceScatter, CallKind::allGather}) {
-    EXPECT_EQ(codecOf(params, kind), wire::Codec::q8);
-    EXPECT_EQ(errorFeedbackGainOf(params, kind), 0.0f);
+    EXPECT_STREQ(codingOf(params, kind, 0).codec.name, "q8");
+    EXPECT_EQ(codingOf(params, kind, 0).rule.gain, 0.0f);
+    EXPECT_EQ(codingOf(params, kind, 0).rule.rounding, Rounding::nearest);
   }
-  params.codec = CodecChoice::q4;
-  EXPECT_EQ(codecOf(params, CallKind::allReduce), wire::Codec::q4);
-  EXPECT_EQ(errorFeedbackGainOf(params, CallKind::allReduce), 0.5f);
+  params.codec = "q4";
+  EXPECT_STREQ(codingOf(params, CallKind::allReduce, 0).codec.name, "q4");
+  EXPECT_EQ(codingOf(params, CallKind::allReduce, 0).rule.gain, 0.5f);
+}
+
+TEST(Policy, FeedbackFitsTheCodec) {
+  Params params = defaults();
+  const auto ruleFor = [&](const char* codec) {
+    params.codec = codec;
+    return codingOf(params, CallKind::allReduce, 0).rule;
+  };
+  for (const char* coarse : {"q2", "c2", "h3", "q4", "q6", "mxfp4"}) {
+    EXPECT_EQ(ruleFor(coarse).gain, 0.1f) << coarse;
+    EXPECT_EQ(ruleFor(coarse).decay, 1.0f) << coarse;
+  }
+  for (const char* fine : {"q8", "fp8", "bf16"}) EXPECT_EQ(ruleFor(fine).gain, 0.0f) << fine;
+  EXPECT_EQ(ruleFor("sign").gain, 0.8f) << "what piles up must be forgotten";
+  EXPECT_EQ(ruleFor("sign").decay, 0.8f);
+  params.residual = ResidualChoice::int8;
+  EXPECT_EQ(ruleFor("q2").residualType, ResidualType::int8);
+}
+
+TEST(Policy, OnlyStatelessCodecsThatCanDitherRoundAtRandom) {
+  Params params = defaults();
+  params.rounding = RoundingChoice::stochastic;
+  const auto ruleFor = [&](const char* codec, const char* feedback) {
+    params.codec = codec;
+    params.errorFeedback = feedback;
+    return codingOf(params, CallKind::allReduce, 3).rule;
+  };
+  EXPECT_EQ(ruleFor("q4", "off").rounding, Rounding::stochastic);
+  EXPECT_EQ(ruleFor("q4", "off").seed, 3u) << "ranks differ, so that their errors average out";
+  EXPECT_EQ(ruleFor("q4", "0.1").rounding, Rounding::nearest);
+  EXPECT_EQ(ruleFor("h4", "off").rounding, Rounding::nearest);
+}
+
+TEST(Policy, TheCodecsThatUsersMayNameAreThoseOfTheRegistry) {
+  const char* const none[] = {nullptr};
+  const ParamSet set = readParams(none);
+  const auto row = std::find_if(set.rows.begin(), set.rows.end(), [](const ParamRow& each) {
+    return std::string_view(each.name) == "CINCH_CODEC";
+  });
+  std::set<std::string> named, known;
+  std::istringstream range(row->range);
+  for (std::string name; std::getline(range, name, '|');) named.insert(name);
+  for (const codec::CodecInfo& codec : codec::kCodecs) known.insert(codec.name);
+  EXPECT_EQ(named, known);
 }
 
 TEST(Policy, ObserveNeverCompresses) {

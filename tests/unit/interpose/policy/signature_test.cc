@@ -52,7 +52,9 @@ TEST(SignatureTable, FindsWhatWasSeenAndCountsNothing) {
   EXPECT_EQ(table.observe(second)->before, 1u);
   table.takeBack(second);
   table.takeBack(second);
-  EXPECT_EQ(table.find(second), 1u) << "its place is kept";
+  EXPECT_FALSE(table.find(second)) << "it never took place";
+  table.observe(second);
+  EXPECT_EQ(table.find(second), 2u) << "what was 1 is not given out again";
 }
 
 TEST(SignatureTable, AFullTableRefusesOnlyNewSignatures) {

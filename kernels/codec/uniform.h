@@ -1,0 +1,82 @@
+// Blockwise uniform codes between the smallest and the largest value of a block ("min-max").
+// docs/wire-format.md, "q2 to q8".
+#pragma once
+
+#include "kernels/codec/codec.h"
+#include "kernels/codec/rounding.h"
+#include "kernels/core/value_range.h"
+
+namespace cinch::codec {
+
+// What a block stores: two bf16 numbers.
+struct StepAndMinimum {
+  uint16_t step;
+  uint16_t minimum;
+};
+
+template <uint32_t bits>
+struct UniformScale {
+  static constexpr float kTopCode = static_cast<float>((1u << bits) - 1);
+
+  float step;
+  float minimum;
+  float inverse;  // of the step; 0 for a constant block
+
+  CINCH_HD constexpr UniformScale(StepAndMinimum pair, NoMeta)
+      : step(Bf16::toFloat(pair.step)),
+        minimum(Bf16::toFloat(pair.minimum)),
+        inverse(step >= core::kSmallestScale ? 1.0f / step : 0.0f) {}
+
+  CINCH_HD constexpr bool isMarked() const { return !isFinite(step) || !isFinite(minimum); }
+
+  CINCH_HD constexpr float position(float value) const { return (value - minimum) * inverse; }
+
+  CINCH_HD constexpr uint32_t codeAt(float position) const {
+    return roundToCode(clamp(position, 0.0f, kTopCode));
+  }
+
+  CINCH_HD constexpr float decode(uint32_t code) const {
+    return minimum + static_cast<float>(static_cast<int32_t>(code)) * step;
+  }
+};
+
+template <uint32_t bits, uint32_t blockElems = 128>
+struct UniformCodec {
+  static constexpr CodecName kNameText{'q', bits, blockElems};
+  static constexpr const char* kName = kNameText.text;
+  static constexpr wire::CodecFormat kFormat = {codecId(Family::uniform, bits, blockElems), bits,
+                                                sizeof(StepAndMinimum), blockElems};
+  static constexpr uint32_t kGroupElems = blockElems;
+  static constexpr bool kIsRotated = false;
+  static constexpr bool kDithers = true;
+
+  using Summary = core::ValueRange;
+  using BlockMeta = StepAndMinimum;
+  using GroupMeta = NoMeta;
+  using Scale = UniformScale<bits>;
+
+  // Marks a block that held a NaN or an infinity.
+  static constexpr StepAndMinimum kMarked = {Bf16::kCanonicalNan, 0};
+
+  CINCH_HD static constexpr StepAndMinimum blockMeta(core::ValueRange range, uint32_t,
+                                                     Rounding rounding) {
+    if (!range.isFinite()) return kMarked;
+    constexpr float kPerCode = 1.0f / static_cast<float>((1u << bits) - 1);
+    const float low = range.lowest(), high = range.highest();
+    if (rounding == Rounding::stochastic) {
+      // Rounded outwards: a value beyond the codes would be biased.
+      const uint16_t minimum = bf16Below(low);
+      return withStep(bf16Above((high - Bf16::toFloat(minimum)) * kPerCode), minimum);
+    }
+    return withStep(Bf16::fromFloat((high - low) * kPerCode), Bf16::fromFloat(low));
+  }
+  CINCH_HD static constexpr NoMeta groupMeta(core::ValueRange, StepAndMinimum) { return {}; }
+
+ private:
+  CINCH_HD static constexpr StepAndMinimum withStep(uint16_t step, uint16_t minimum) {
+    const bool isConstant = Bf16::toFloat(step) < core::kSmallestScale;
+    return {isConstant ? uint16_t{0} : step, minimum};
+  }
+};
+
+}  // namespace cinch::codec
