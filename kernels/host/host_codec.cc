@@ -3,7 +3,7 @@
 #include <cfenv>
 
 #include "kernels/core/reference_codec.h"
-#include "kernels/host/shard_loops.h"
+#include "kernels/host/compilations.h"
 
 namespace cinch::host {
 namespace {
@@ -29,34 +29,12 @@ void withFloatEnvironment(const Launch& launch) {
   function(launch);
 }
 
-// One compilation of shard_loops.h: `flatten` pulls all of it into functions for this target alone,
-// so that no code with wider instructions can end up in a function that others share.
-#define CINCH_HOST_VARIANT(variant, ...)                                       \
-  namespace variant {                                                          \
-  [[__VA_ARGS__ gnu::flatten]] void encodeShards(const EncodeLaunch& launch) { \
-    host::encodeShards(launch);                                                \
-  }                                                                            \
-  [[__VA_ARGS__ gnu::flatten]] void reduceShard(const ReduceLaunch& launch) {  \
-    host::reduceShard(launch);                                                 \
-  }                                                                            \
-  [[__VA_ARGS__ gnu::flatten]] void decodeShards(const DecodeLaunch& launch) { \
-    host::decodeShards(launch);                                                \
-  }                                                                            \
-  }
-
 #define CINCH_HOST_CODEC(variant)                                          \
   HostCodec {                                                              \
 #variant, withFloatEnvironment < variant::encodeShards, EncodeLaunch>, \
         withFloatEnvironment < variant::reduceShard, ReduceLaunch>,        \
         withFloatEnvironment < variant::decodeShards, DecodeLaunch>        \
   }
-
-CINCH_HOST_VARIANT(baseline, )
-#if defined(__x86_64__)
-CINCH_HOST_VARIANT(avx2, gnu::target("avx2"), )
-CINCH_HOST_VARIANT(avx512,
-                   gnu::target("avx512f,avx512bw,avx512vl,avx512dq,prefer-vector-width=512"), )
-#endif
 
 // A fixed array: usable until the process is gone.
 struct CodecList {

@@ -1,13 +1,11 @@
 // Encode, reduce and decode of whole launches (kernels/device_table.h says what each does). All
-// inline: host_codec.cc compiles them once for every instruction set.
+// inline: compilation.h compiles them once for every instruction set.
 #pragma once
 
 #include <atomic>
 
-#include "kernels/core/call_state.h"
 #include "kernels/core/input_factor.h"
-#include "kernels/core/shard_header.h"
-#include "kernels/host/block_encoder.h"
+#include "kernels/host/shard_encoder.h"
 
 namespace cinch::host {
 
@@ -21,170 +19,168 @@ inline bool acceptHeader(const CallContext& call, const uint8_t* shardBytes) {
   return faults == 0;
 }
 
-inline void writeHeader(const CallContext& call, uint8_t* shardBytes) {
-  const wire::ShardHeader header = core::makeHeader(call, call.state->ordinal);
-  std::memcpy(shardBytes, &header, sizeof header);
+// The caller's own values of a tile, times `factor`: where they are, if that is possible, else in
+// `buffer`. `input` begins with the shard.
+inline const float* ownValues(ElementType type, const void* input, float factor,
+                              const ShardTile& tile, TileValues& buffer) {
+  const uint8_t* from = static_cast<const uint8_t*>(input) + tile.first * elementBytes(type);
+  const uint64_t tileBytes = kTileElems * elementBytes(type);
+  prefetch(from + tileBytes, tileBytes);
+  if (type == ElementType::fp32 && tile.nValues == kTileElems && factor == 1.0f)
+    return reinterpret_cast<const float*>(from);
+  loadElements(type, from, tile.nValues, buffer.at);
+  multiply(buffer, factor);
+  return buffer.at;
 }
 
-// Every shard takes the tiles of the largest one; blocks without values are zero bytes.
-inline void clearMissingBlocks(const wire::ShardLayout& layout, uint64_t firstMissing,
-                               uint8_t* shardBytes) {
-  const uint64_t nBlocks = layout.shardTiles(0) * wire::kTileBlocks;
-  for (uint64_t block = firstMissing; block < nBlocks; ++block) {
-    std::memset(shardBytes + wire::pairOffset(layout.codec, block), 0, wire::kBlockMetaBytes);
-    std::memset(shardBytes + wire::codesOffset(layout.codec, block), 0,
-                wire::blockCodeBytes(layout.codec));
+inline void* partOfResidual(void* residual, ResidualType type, const wire::ShardLayout& layout,
+                            uint32_t shard) {
+  if (!residual) return nullptr;
+  return static_cast<uint8_t*>(residual) + core::residualOffset(type, layout, shard);
+}
+
+inline void encodeShards(const EncodeLaunch& launch, TileCodecs codecs) {
+  const CallContext& call = launch.call;
+  const wire::ShardLayout& layout = call.layout;
+  const float factor = core::valueOf(launch.inputFactor, call.type);
+  core::ErrorSums errors;
+  for (uint32_t shard = 0; shard < layout.nShards; ++shard) {
+    if (static_cast<int64_t>(shard) == launch.skipShard) continue;
+    void* residual = partOfResidual(launch.residual, launch.rule.residualType, layout, shard);
+    const uint8_t* input = static_cast<const uint8_t*>(launch.input) +
+                           layout.firstElem(shard) * elementBytes(call.type);
+    ShardEncoder encoder(call, shard, 0, launch.rule, residual, errors, codecs);
+    encoder.encode(launch.output + shard * layout.strideBytes(),
+                   [&](const ShardTile& tile, TileValues& buffer) {
+                     return ownValues(call.type, input, factor, tile, buffer);
+                   });
   }
+  if (launch.rule.measure) errors.addTo(*call.state, 0);
 }
 
-inline void encodeShard(const EncodeLaunch& launch, uint32_t shard, core::ErrorSums* sums) {
-  const wire::ShardLayout& layout = launch.call.layout;
-  const uint64_t first = layout.firstElem(shard), nValues = layout.shardElems(shard);
-  const auto* input =
-      static_cast<const uint8_t*>(launch.input) + first * elementBytes(launch.call.type);
-  float* residual = launch.residual ? launch.residual + first : nullptr;
-  const float factor = core::valueOf(launch.inputFactor, launch.call.type);
-  uint8_t* output = launch.output + shard * layout.strideBytes();
-  if (residual && core::isPoisoned(*launch.call.state))
-    std::memset(residual, 0, nValues * sizeof(float));
+inline constexpr float kNan = floatOfBits(ElementTraits<ElementType::fp32>::kCanonicalNan);
 
-  writeHeader(launch.call, output);
-  const BlockEncoder encoder{layout.codec, launch.gain, sums};
-  for (uint64_t block = 0; block < blocksOf(nValues); ++block) {
-    const BlockSpan span = spanOf(block, nValues);
-    BlockValues values;
-    loadSpan(launch.call.type, input, span, values);
-    multiplyAll(values, factor);
-    encoder.encode(values, span, residual, output + wire::pairOffset(layout.codec, block),
-                   output + wire::codesOffset(layout.codec, block));
+// Sums the parts of all ranks, tile by tile.
+class TileSum {
+ public:
+  TileSum(const ReduceLaunch& launch, TileCodecs codecs)
+      : launch_(launch),
+        factor_(core::valueOf(launch.inputFactor, launch.call.type)),
+        accepted_(acceptPeers()),
+        poisoned_(core::isPoisoned(*launch.call.state)),
+        ownResiduals_(launch.rule.residualType,
+                      partOfResidual(launch.ownResidual, launch.rule.residualType,
+                                     launch.call.layout, launch.shard),
+                      codecs) {}
+
+  // In rank order, times the factor; NaN where the peers were not accepted.
+  void make(const ShardTile& tile, TileValues& sum) {
+    for (uint32_t rank = 0; rank < launch_.call.layout.nShards; ++rank)
+      if (rank == launch_.shard)
+        addOwnPart(tile, rank > 0, sum);
+      else
+        tile.codec.decode({peer(rank) + tile.offset, tile.place(launch_.call), rank > 0, sum.at});
+    multiply(sum, launch_.factor);
+    if (!accepted_) fill(sum, kNan);
   }
-  clearMissingBlocks(layout, blocksOf(nValues), output);
-}
 
-inline void encodeShards(const EncodeLaunch& launch) {
-  core::ErrorSums sums;
-  for (uint32_t shard = 0; shard < launch.call.layout.nShards; ++shard)
-    if (static_cast<int64_t>(shard) != launch.skipShard)
-      encodeShard(launch, shard, launch.measure ? &sums : nullptr);
-  if (launch.measure) sums.addTo(*launch.call.state, 0);
-}
-
-// Decodes block `block` of an encoded shard. False where it is marked: all of it is NaN.
-inline bool decodeBlock(Codec codec, const uint8_t* shardBytes, uint64_t block,
-                        BlockValues& values) {
-  core::StoredPair pair;
-  std::memcpy(&pair, shardBytes + wire::pairOffset(codec, block), sizeof pair);
-  const core::BlockScale scale(codec, pair);
-  if (scale.isMarked()) return false;
-  BlockCodes codes;
-  unpackCodes(codec, shardBytes + wire::codesOffset(codec, block), codes);
-  decodeAll(scale, codes, values);
-  return true;
-}
-
-inline constexpr uint32_t kNanBits = ElementTraits<ElementType::fp32>::kCanonicalNan;
-
-// The caller's own part of the sum, exact: its residual is used up.
-inline void loadOwnPart(const ReduceLaunch& launch, BlockSpan span, BlockValues& values) {
-  loadSpan(launch.call.type, launch.ownInput, span, values);
-  multiplyAll(values, core::valueOf(launch.inputFactor, launch.call.type));
-  if (!launch.ownResidual) return;
-  float* residual = launch.ownResidual + span.first;
-  if (!core::isPoisoned(*launch.call.state))
-    for (uint32_t i = 0; i < span.nValues; ++i) values.at[i] += residual[i];
-  std::memset(residual, 0, span.nValues * sizeof(float));
-}
-
-// Sum of all ranks' parts of a block, in rank order, times the factor; NaN where the peers were not
-// accepted.
-inline void sumBlock(const ReduceLaunch& launch, bool accepted, uint64_t block, BlockSpan span,
-                     BlockValues& sum) {
-  const wire::ShardLayout& layout = launch.call.layout;
-  fill(sum, -0.0f);  // the number that changes no other when added
-  for (uint32_t rank = 0; rank < layout.nShards; ++rank) {
-    BlockValues part;
-    if (rank == launch.shard)
-      loadOwnPart(launch, span, part);
-    else if (!decodeBlock(layout.codec, launch.peers + rank * layout.strideBytes(), block, part))
-      fill(part, floatOfBits(kNanBits));
-    for (uint32_t i = 0; i < kBlockElems; ++i) sum.at[i] += part.at[i];
+ private:
+  const uint8_t* peer(uint32_t rank) const {
+    return launch_.peers + rank * launch_.call.layout.strideBytes();
   }
-  multiplyAll(sum, launch.factor);
-  if (!accepted) fill(sum, floatOfBits(kNanBits));
-  padWithFirst(sum, span.nValues);
-}
 
-inline bool acceptPeers(const ReduceLaunch& launch) {
-  const wire::ShardLayout& layout = launch.call.layout;
-  bool accepted = true;
-  for (uint32_t rank = 0; rank < layout.nShards; ++rank)
-    if (rank != launch.shard)
-      accepted &= acceptHeader(launch.call, launch.peers + rank * layout.strideBytes());
-  return accepted;
-}
-
-inline void reduceIntoCodes(const ReduceLaunch& launch) {
-  const wire::ShardLayout& layout = launch.call.layout;
-  const uint64_t nValues = layout.shardElems(launch.shard);
-  const bool accepted = acceptPeers(launch);
-  if (launch.residual && core::isPoisoned(*launch.call.state))
-    std::memset(launch.residual, 0, nValues * sizeof(float));
-
-  writeHeader(launch.call, launch.output);
-  core::ErrorSums sums;
-  const BlockEncoder encoder{layout.codec, launch.gain, launch.measure ? &sums : nullptr};
-  for (uint64_t block = 0; block < blocksOf(nValues); ++block) {
-    const BlockSpan span = spanOf(block, nValues);
-    BlockValues sum;
-    sumBlock(launch, accepted, block, span, sum);
-    encoder.encode(sum, span, launch.residual,
-                   launch.output + wire::pairOffset(layout.codec, block),
-                   launch.output + wire::codesOffset(layout.codec, block));
+  bool acceptPeers() const {
+    bool accepted = true;
+    for (uint32_t rank = 0; rank < launch_.call.layout.nShards; ++rank)
+      if (rank != launch_.shard) accepted &= acceptHeader(launch_.call, peer(rank));
+    return accepted;
   }
-  clearMissingBlocks(layout, blocksOf(nValues), launch.output);
-  if (launch.measure) sums.addTo(*launch.call.state, 1);
+
+  // The caller's own part, exact: its residual is used up.
+  void addOwnPart(const ShardTile& tile, bool adds, TileValues& sum) {
+    TileValues buffer, residualBuffer;
+    TileValues& part = adds ? buffer : sum;
+    loadOwn(tile, part);
+    if (ownResiduals_.exist()) {
+      if (!poisoned_)
+        addTile(ownResiduals_.open(tile.first, tile.nValues, residualBuffer), part.at);
+      ownResiduals_.clear(tile.first, tile.nValues);
+    }
+    if (adds) addTile(part.at, sum.at);
+  }
+
+  void loadOwn(const ShardTile& tile, TileValues& part) const {
+    const ElementType type = launch_.call.type;
+    loadElements(type,
+                 static_cast<const uint8_t*>(launch_.ownInput) + tile.first * elementBytes(type),
+                 tile.nValues, part.at);
+    multiply(part, factor_);
+  }
+
+  const ReduceLaunch& launch_;
+  float factor_;
+  bool accepted_;
+  bool poisoned_;
+  ResidualTiles ownResiduals_;
+};
+
+inline void reduceIntoCodes(const ReduceLaunch& launch, TileCodecs codecs) {
+  TileSum sum(launch, codecs);
+  core::ErrorSums errors;
+  ShardEncoder encoder(launch.call, launch.shard, 1, launch.rule, launch.residual, errors, codecs);
+  encoder.encode(launch.output, [&](const ShardTile& tile, TileValues& buffer) {
+    sum.make(tile, buffer);
+    return buffer.at;
+  });
+  if (launch.rule.measure) errors.addTo(*launch.call.state, 1);
 }
 
-inline void reduceIntoValues(const ReduceLaunch& launch) {
-  const uint64_t nValues = launch.call.layout.shardElems(launch.shard);
-  const bool accepted = acceptPeers(launch);
+inline void reduceIntoValues(const ReduceLaunch& launch, TileCodecs codecs) {
+  const ElementType type = launch.call.type;
+  auto* output = static_cast<uint8_t*>(launch.values);
+  TileSum sum(launch, codecs);
   bool allFinite = true;
-  for (uint64_t block = 0; block < blocksOf(nValues); ++block) {
-    const BlockSpan span = spanOf(block, nValues);
-    BlockValues sum;
-    sumBlock(launch, accepted, block, span, sum);
-    allFinite &= storeSpan(launch.call.type, sum, span, launch.values);
-  }
+  forEachTile(launch.call.layout, launch.shard, codecs, [&](const ShardTile& tile) {
+    if (tile.nValues == 0) return;
+    TileValues values;
+    sum.make(tile, values);
+    allFinite &=
+        storeElements(type, values.at, tile.nValues, output + tile.first * elementBytes(type));
+  });
   core::endCall(*launch.call.state, allFinite);
 }
 
-inline void reduceShard(const ReduceLaunch& launch) {
-  if (launch.values) return reduceIntoValues(launch);
-  reduceIntoCodes(launch);
+inline void reduceShard(const ReduceLaunch& launch, TileCodecs codecs) {
+  if (launch.values) return reduceIntoValues(launch, codecs);
+  reduceIntoCodes(launch, codecs);
 }
 
 // Returns whether every value is finite as stored.
-inline bool decodeShard(const DecodeLaunch& launch, uint32_t shard) {
-  const wire::ShardLayout& layout = launch.call.layout;
-  const uint64_t nValues = layout.shardElems(shard);
+inline bool decodeShard(const DecodeLaunch& launch, uint32_t shard, TileCodecs codecs) {
+  const CallContext& call = launch.call;
+  const wire::ShardLayout& layout = call.layout;
   const uint8_t* input = launch.input + shard * layout.strideBytes();
-  auto* output = static_cast<uint8_t*>(launch.output) +
-                 layout.firstElem(shard) * elementBytes(launch.call.type);
-  const bool accepted = acceptHeader(launch.call, input);
+  auto* output =
+      static_cast<uint8_t*>(launch.output) + layout.firstElem(shard) * elementBytes(call.type);
+  const bool accepted = acceptHeader(call, input);
   bool allFinite = true;
-  for (uint64_t block = 0; block < blocksOf(nValues); ++block) {
-    BlockValues values;
-    if (!accepted || !decodeBlock(layout.codec, input, block, values))
-      fill(values, floatOfBits(kNanBits));
-    allFinite &= storeSpan(launch.call.type, values, spanOf(block, nValues), output);
-  }
+  forEachTile(layout, shard, codecs, [&](const ShardTile& tile) {
+    if (tile.nValues == 0) return;
+    TileValues values;
+    if (accepted)
+      tile.codec.decode({input + tile.offset, tile.place(call), false, values.at});
+    else
+      fill(values, kNan);
+    allFinite &= storeElements(call.type, values.at, tile.nValues,
+                               output + tile.first * elementBytes(call.type));
+  });
   return allFinite;
 }
 
-inline void decodeShards(const DecodeLaunch& launch) {
+inline void decodeShards(const DecodeLaunch& launch, TileCodecs codecs) {
   bool allFinite = true;
   for (uint32_t shard = 0; shard < launch.call.layout.nShards; ++shard)
-    allFinite &= decodeShard(launch, shard);
+    allFinite &= decodeShard(launch, shard, codecs);
   core::endCall(*launch.call.state, allFinite);
 }
 

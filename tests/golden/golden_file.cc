@@ -7,8 +7,16 @@
 #include <iterator>
 #include <memory>
 
+#include "kernels/codec/registry.h"
+
 namespace cinch::test {
 namespace {
+
+// Of no size where no codec has the id.
+wire::CodecFormat formatOf(uint64_t id) {
+  const codec::CodecInfo* const codec = codec::findCodec(static_cast<uint8_t>(id));
+  return codec ? codec->format : wire::CodecFormat{};
+}
 
 constexpr char kFileMagic[] = "CINCHGLD";
 constexpr size_t kMagicBytes = 8;
@@ -41,6 +49,7 @@ Result<GoldenFile> GoldenFile::read(const std::string& path) {
     golden.setSection(name, text.data() + at, header.nBytes);
     at += header.nBytes;
   }
+  golden.makeMixedLayout();
   return golden;
 }
 
@@ -68,8 +77,11 @@ GoldenParameters GoldenFile::parameters() const {
 }
 
 wire::ShardLayout GoldenFile::layout() const {
+  if (mixed_) return mixed_->layout();
   const GoldenParameters p = parameters();
-  return {p.count, p.nShards, static_cast<wire::Codec>(p.codec), p.fixedShard};
+  const wire::CodecFormat codec = formatOf(p.codec);
+  if (codec == wire::CodecFormat{}) return {};
+  return {p.count, p.nShards, codec, p.fixedShard};
 }
 
 ElementType GoldenFile::type() const {
@@ -83,6 +95,19 @@ InputFactor GoldenFile::inputFactor() const {
   return factor;
 }
 
+CodingRule GoldenFile::rule() const {
+  CodingRule rule{.gain = parameters().gain};
+  GoldenRule stored;
+  const std::vector<uint8_t>& bytes = section("rule");
+  if (bytes.size() != sizeof stored) return rule;
+  std::memcpy(&stored, bytes.data(), sizeof stored);
+  rule.decay = stored.decay;
+  rule.residualType = static_cast<ResidualType>(stored.residualType);
+  rule.rounding = static_cast<Rounding>(stored.rounding);
+  rule.seed = stored.seed;
+  return rule;
+}
+
 const std::vector<uint8_t>& GoldenFile::section(const std::string& name) const {
   static const std::vector<uint8_t> none;
   const auto found = sections_.find(name);
@@ -91,6 +116,32 @@ const std::vector<uint8_t>& GoldenFile::section(const std::string& name) const {
 
 void GoldenFile::setParameters(const GoldenParameters& parameters) {
   setSection("parameters", &parameters, sizeof parameters);
+}
+
+void GoldenFile::setRule(const CodingRule& rule) {
+  const GoldenRule stored{rule.decay, static_cast<uint32_t>(rule.residualType),
+                          static_cast<uint32_t>(rule.rounding), 0, rule.seed};
+  setSection("rule", &stored, sizeof stored);
+}
+
+void GoldenFile::setSegments(std::span<const wire::Segment> segments) {
+  std::vector<GoldenSegment> stored;
+  for (const wire::Segment& segment : segments)
+    stored.push_back({segment.nTiles, segment.codec.id});
+  setSection("segments", stored.data(), stored.size() * sizeof(GoldenSegment));
+  makeMixedLayout();
+}
+
+void GoldenFile::makeMixedLayout() {
+  const std::vector<uint8_t>& bytes = section("segments");
+  std::vector<GoldenSegment> stored(bytes.size() / sizeof(GoldenSegment));
+  if (stored.empty()) return;
+  std::memcpy(stored.data(), bytes.data(), stored.size() * sizeof(GoldenSegment));
+  std::vector<wire::Segment> segments;
+  for (const GoldenSegment& segment : stored)
+    segments.push_back({segment.nTiles, formatOf(segment.codec)});
+  const GoldenParameters p = parameters();
+  mixed_ = std::make_shared<wire::MixedLayout>(p.count, p.nShards, segments);
 }
 
 void GoldenFile::setSection(const std::string& name, const void* bytes, size_t nBytes) {

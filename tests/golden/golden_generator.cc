@@ -1,32 +1,104 @@
-// Writes the golden vectors of the current wire version into a new folder:
+// Writes the golden vectors that a folder lacks, as the specification makes them:
 //
-//   golden_generator tests/golden/v2
+//   golden_generator tests/golden/v1
 //
-// For a new version, or for new kinds of vectors, which then join those of the version. It never
-// replaces a file: those of a released version stay as they are.
+// For new codecs, new kinds of vectors, or a new version in a folder of its own. It never replaces
+// a file: those that were released stay as they are.
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <limits>
+#include <optional>
 
+#include "kernels/core/reference_codec.h"
 #include "tests/golden/golden_file.h"
+#include "tests/unit/kernels/data_sets.h"
 #include "tests/unit/kernels/support.h"
 
 namespace cinch::test {
 namespace {
 
-constexpr uint32_t kBlock = wire::kBlockElems;
+constexpr uint32_t kBlock = 128;  // of special values; the codec's may be others
 constexpr uint32_t kShards = 3;
 constexpr float kFixedInputFactor = -0.37f;
 
 // Shard 0 is one full tile, shard 1 ends in a partial block, shard 2 is empty.
-wire::ShardLayout freeCut(wire::Codec codec) {
-  return {wire::kTileElems + 300, kShards, codec};
-}
+constexpr uint64_t kFreeCount = wire::kTileElems + 300;
 
 // Each shard has a full tile and a second one that ends in a partial block; none but the first
 // starts at a multiple of 16 bytes.
-wire::ShardLayout fixedCut(wire::Codec codec) {
-  return wire::ShardLayout::fixed(wire::kTileElems + 149, kShards, codec);
+constexpr uint32_t kFixedShard = wire::kTileElems + 149;
+
+// The vectors of one file.
+struct Vectors {
+  std::string name;
+  wire::CodecFormat codec;
+  ElementType type;
+  uint32_t fixedShard = 0;
+  std::optional<CodingRule> feedback = {};  // none: no residuals
+  std::vector<wire::Segment> segments = {};
+
+  uint64_t count() const {
+    if (!segments.empty()) return 5 * wire::kTileElems + 300;
+    return fixedShard ? uint64_t{fixedShard} * kShards : kFreeCount;
+  }
+};
+
+// Those of the first release, with plain feedback.
+void addFirst(std::vector<Vectors>& all) {
+  for (const char* codec : {"q2", "q4", "q8"})
+    for (ElementType type : kTypes)
+      for (uint32_t fixedShard : {0u, kFixedShard})
+        all.push_back({(fixedShard ? "fixed_" : "") + std::string(codec) + "_" + nameOf(type),
+                       codec::findCodec(codec)->format, type, fixedShard,
+                       CodingRule{.gain = 0.1f}});
+}
+
+void addEveryCodec(std::vector<Vectors>& all) {
+  for (const codec::CodecInfo& codec : codec::kCodecs)
+    for (ElementType type : kTypes)
+      all.push_back({std::string(codec.name) + "_" + nameOf(type), codec.format, type});
+}
+
+// Residuals of all storages, with decay, and stochastic rounding, which some codecs ignore.
+void addRules(std::vector<Vectors>& all) {
+  const auto add = [&](const char* codec, ElementType type, ResidualType residualType,
+                       float decay) {
+    all.push_back({"rule_" + std::string(codec) + "_" + nameOf(type),
+                   codec::findCodec(codec)->format, type, 0,
+                   CodingRule{.gain = 0.5f,
+                              .decay = decay,
+                              .residualType = residualType,
+                              .rounding = Rounding::stochastic,
+                              .seed = 0x0123456789abcdef}});
+  };
+  add("q4", ElementType::fp32, ResidualType::bf16, 0.9f);
+  add("q8", ElementType::bf16, ResidualType::int8, 0.5f);
+  add("q3-64", ElementType::fp16, ResidualType::fp32, 0.9f);
+  add("c6-256", ElementType::bf16, ResidualType::bf16, 1.0f);
+  add("h3", ElementType::bf16, ResidualType::int8, 0.9f);
+  add("nvfp4", ElementType::fp16, ResidualType::bf16, 0.5f);
+}
+
+void addMixed(std::vector<Vectors>& all) {
+  const auto segment = [](uint64_t nTiles, const char* codec) {
+    return wire::Segment{nTiles, codec::findCodec(codec)->format};
+  };
+  all.push_back({"mixed_bf16",
+                 {},
+                 ElementType::bf16,
+                 0,
+                 CodingRule{.gain = 0.1f, .residualType = ResidualType::int8},
+                 {segment(2, "q4"), segment(1, "h3"), segment(1, "q8-256"), segment(2, "q2-64")}});
+}
+
+std::vector<Vectors> allVectors() {
+  std::vector<Vectors> all;
+  addFirst(all);
+  addEveryCodec(all);
+  addRules(all);
+  addMixed(all);
+  return all;
 }
 
 float largestOf(ElementType type) {
@@ -99,70 +171,94 @@ std::vector<float> residualOf(const wire::ShardLayout& layout) {
 
 class Generator {
  public:
-  Generator(const wire::ShardLayout& layout, ElementType type)
-      : layout_(layout),
-        type_(type),
-        parameters_{.count = layout.count,
-                    .nShards = layout.nShards,
-                    .codec = wire::bitsOf(layout.codec),
-                    .type = static_cast<uint32_t>(type),
+  explicit Generator(const Vectors& vectors)
+      : type_(vectors.type),
+        hasFeedback_(vectors.feedback),
+        rule_(vectors.feedback.value_or(CodingRule{})),
+        parameters_{.count = vectors.count(),
+                    .nShards = kShards,
+                    .codec = vectors.codec.id,
+                    .type = static_cast<uint32_t>(vectors.type),
                     .planId = 0xc1c4c1c4,
                     .slot = 11,
                     .ordinal = 6,
                     .ownShard = 1,
-                    .gain = 0.1f,
+                    .gain = rule_.gain,
                     .factor = 1.0f / 3.0f,
-                    .fixedShard = static_cast<uint32_t>(layout.fixedShard)},
-        input_(toElements(type, specialBucket(layout, type))) {
+                    .fixedShard = vectors.fixedShard} {
     golden_.setParameters(parameters_);
-    golden_.setSection("input", input_.data(), input_.size());
-    if (layout.fixedShard)
+    if (!vectors.segments.empty()) golden_.setSegments(vectors.segments);
+    if (!isDefault(rule_)) golden_.setRule(rule_);
+    layout_ = golden_.layout();
+    input_ = toElements(type_, specialBucket(layout_, type_));
+    setSection("input", input_);
+    if (layout_.fixedShard)
       golden_.setSection("inputFactor", &kFixedInputFactor, sizeof kFixedInputFactor);
   }
 
-  Result<void> write(const std::string& folder) {
+  GoldenFile made() {
     encode();
     decode();
-    const std::vector<uint8_t> received = peers();
-    golden_.setSection("peers", received.data(), received.size());
+    setSection("peers", peers());
     reduceIntoCodes();
     if (layout_.fixedShard) reduceIntoValues();
-    const std::string cut = layout_.fixedShard ? "fixed_" : "";
-    return golden_.writeNew(folder + "/" + cut + nameOf(layout_.codec) + "_" + nameOf(type_) +
-                            ".bin");
+    return std::move(golden_);
   }
 
  private:
+  // The gain apart.
+  static bool isDefault(const CodingRule& rule) {
+    const CodingRule usual;
+    return rule.decay == usual.decay && rule.residualType == usual.residualType &&
+           rule.rounding == usual.rounding;
+  }
+
   CallContext startCall() {
     state_ = {};
     state_.ordinal = parameters_.ordinal;
     return {layout_, type_, parameters_.planId, parameters_.slot, &state_, &fault_};
   }
 
-  void setFloats(const char* name, const std::vector<float>& values) {
-    golden_.setSection(name, values.data(), values.size() * sizeof(float));
+  void setSection(const char* name, const std::vector<uint8_t>& bytes) {
+    golden_.setSection(name, bytes.data(), bytes.size());
+  }
+
+  // Empty without feedback.
+  std::vector<uint8_t> bucketResidual() const {
+    if (!hasFeedback_) return {};
+    return toResidual(rule_.residualType, layout_, residualOf(layout_));
+  }
+  std::vector<uint8_t> ownerResidual() const {
+    if (!hasFeedback_) return {};
+    return toResidual(rule_.residualType,
+                      gaussian(layout_.shardElems(parameters_.ownShard), 3, 0.2f));
+  }
+  // Where the residual is empty the launches get none, and the file has no section.
+  void setResidual(const char* name, const std::vector<uint8_t>& residual) {
+    if (hasFeedback_) setSection(name, residual);
+  }
+  void* pointerTo(std::vector<uint8_t>& residual) const {
+    return hasFeedback_ ? residual.data() : nullptr;
   }
 
   void encode() {
-    std::vector<float> residual = residualOf(layout_);
+    std::vector<uint8_t> residual = bucketResidual();
     std::vector<uint8_t> encoded(layout_.totalBytes());
-    setFloats("residual", residual);
-    codec_.encodeShards({.call = startCall(),
-                         .input = input_.data(),
-                         .inputFactor = golden_.inputFactor(),
-                         .residual = residual.data(),
-                         .gain = parameters_.gain,
-                         .output = encoded.data(),
-                         .skipShard = -1,
-                         .measure = false});
-    golden_.setSection("encoded", encoded.data(), encoded.size());
-    setFloats("nextResidual", residual);
+    setResidual("residual", residual);
+    reference::encodeShards({.call = startCall(),
+                             .input = input_.data(),
+                             .inputFactor = golden_.inputFactor(),
+                             .residual = pointerTo(residual),
+                             .rule = rule_,
+                             .output = encoded.data()});
+    setSection("encoded", encoded);
+    setResidual("nextResidual", residual);
   }
 
   void decode() {
     std::vector<uint8_t> decoded(input_.size());
-    codec_.decodeShards({startCall(), golden_.section("encoded").data(), decoded.data()});
-    golden_.setSection("decoded", decoded.data(), decoded.size());
+    reference::decodeShards({startCall(), golden_.section("encoded").data(), decoded.data()});
+    setSection("decoded", decoded);
   }
 
   std::vector<uint8_t> peers() {
@@ -175,74 +271,71 @@ class Generator {
         values[layout_.firstElem(parameters_.ownShard) + 5] =
             std::numeric_limits<float>::quiet_NaN();
       const std::vector<uint8_t> elements = toElements(type_, values);
-      codec_.encodeShards({.call = startCall(),
-                           .input = elements.data(),
-                           .residual = nullptr,
-                           .gain = 0,
-                           .output = encoded.data(),
-                           .skipShard = -1,
-                           .measure = false});
+      reference::encodeShards({.call = startCall(),
+                               .input = elements.data(),
+                               .residual = nullptr,
+                               .output = encoded.data()});
       std::memcpy(&peers[rank * stride], &encoded[parameters_.ownShard * stride], stride);
     }
     return peers;
   }
 
   // Stage 2 without an output yet; uses up the own shard's part of `residual`.
-  ReduceLaunch reduceLaunch(std::vector<float>& residual) {
+  ReduceLaunch reduceLaunch(std::vector<uint8_t>& residual) {
     const uint64_t first = layout_.firstElem(parameters_.ownShard);
     return {.call = startCall(),
             .shard = parameters_.ownShard,
             .peers = golden_.section("peers").data(),
             .ownInput = &input_[first * elementBytes(type_)],
             .inputFactor = golden_.inputFactor(),
-            .ownResidual = &residual[first],
+            .ownResidual = pointerTo(residual),
             .residual = nullptr,
-            .gain = parameters_.gain,
+            .rule = rule_,
             .factor = parameters_.factor,
-            .output = nullptr,
-            .measure = false};
+            .output = nullptr};
   }
 
   void reduceIntoCodes() {
-    std::vector<float> residual = residualOf(layout_);
-    std::vector<float> ownerResidual = gaussian(layout_.shardElems(parameters_.ownShard), 3, 0.2f);
+    std::vector<uint8_t> residual = bucketResidual(), owner = ownerResidual();
     std::vector<uint8_t> reduced(layout_.strideBytes());
-    setFloats("ownerResidual", ownerResidual);
+    setResidual("ownerResidual", owner);
     ReduceLaunch launch = reduceLaunch(residual);
-    launch.residual = ownerResidual.data();
+    launch.residual = pointerTo(owner);
     launch.output = reduced.data();
-    codec_.reduceShard(launch);
-    golden_.setSection("reduced", reduced.data(), reduced.size());
-    setFloats("nextOwnerResidual", ownerResidual);
+    reference::reduceShard(launch);
+    setSection("reduced", reduced);
+    setResidual("nextOwnerResidual", owner);
   }
 
   void reduceIntoValues() {
-    std::vector<float> residual = residualOf(layout_);
+    std::vector<uint8_t> residual = bucketResidual();
     std::vector<uint8_t> values(layout_.shardElems(parameters_.ownShard) * elementBytes(type_));
     ReduceLaunch launch = reduceLaunch(residual);
     launch.values = values.data();
-    codec_.reduceShard(launch);
-    golden_.setSection("values", values.data(), values.size());
+    reference::reduceShard(launch);
+    setSection("values", values);
   }
 
-  const host::HostCodec& codec_ = *host::findHostCodec("reference");
-  wire::ShardLayout layout_;
   ElementType type_;
+  bool hasFeedback_;
+  CodingRule rule_;
   GoldenParameters parameters_;
+  wire::ShardLayout layout_;
   std::vector<uint8_t> input_;
   SlotState state_{};
   uint32_t fault_ = 0;
   GoldenFile golden_;
 };
 
-int run(const std::string& folder) {
-  for (wire::Codec codec : kCodecs)
-    for (ElementType type : kTypes)
-      for (const wire::ShardLayout& layout : {freeCut(codec), fixedCut(codec)})
-        if (const Result<void> result = Generator(layout, type).write(folder); !result.ok()) {
-          std::fprintf(stderr, "%s\n", result.error().message.c_str());
-          return 1;
-        }
+int run(const std::filesystem::path& folder) {
+  for (const Vectors& vectors : allVectors()) {
+    const std::filesystem::path path = folder / (vectors.name + ".bin");
+    if (std::filesystem::exists(path)) continue;
+    if (const Result<void> result = Generator(vectors).made().writeNew(path); !result.ok()) {
+      std::fprintf(stderr, "%s\n", result.error().message.c_str());
+      return 1;
+    }
+  }
   return 0;
 }
 

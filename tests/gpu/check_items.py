@@ -1,4 +1,4 @@
-"""The checks of the codec, of a small NCCL program and of a training job in C++: each a function from a Context
+"""The build, and the checks of a small NCCL program and of a training job in C++: each a function from a Context
 to an Outcome."""
 
 import json
@@ -12,7 +12,7 @@ from check_support import RANKS, Failure, Outcome, Skip, run, run_on_one_gpu, ru
 
 # Normalised squared error of a two-rank sum of near-Gaussian data: what two quantisations leave, from a
 # third to three times it. Below the lower bound nothing was compressed.
-NMSE_LIMITS = {"q8": (1e-5, 1.5e-4), "q4": (3e-3, 4e-2)}
+NMSE_LIMITS = {"q8": (1e-5, 1.5e-4), "q4": (3e-3, 4e-2), "h4": (3e-3, 4e-2)}
 # An exact sum, rounded once to the type.
 EXACT_LIMITS = {"fp32": 1e-13, "fp16": 1e-6, "bf16": 1e-4}
 LOSS_TOLERANCE = 0.05  # of train_lm with q4, relative
@@ -64,46 +64,6 @@ def build(context):
         build_target(context, target)
     missing = ", ".join(context.not_built)
     return Outcome("pass", f"for sm_{context.gpu.capability}{note}" + (f"; without {missing}" if missing else ""))
-
-
-# --- codec ------------------------------------------------------------------------------------------------
-
-def gtest_summary(output):
-    passed = re.search(r"\[  PASSED  \] (\d+) test", output)
-    skipped = re.search(r"\[  SKIPPED \] (\d+) test", output)
-    return int(passed.group(1)) if passed else 0, int(skipped.group(1)) if skipped else 0
-
-
-def codec_equals_scalar_core(context):
-    status, output = run([context.program("codec_gpu_test", "tests")], 200)
-    passed, skipped = gtest_summary(output)
-    if status != 0 or passed == 0:
-        raise Failure(tail(output))
-    return Outcome("pass", f"{passed} tests: golden vectors, random and hostile bytes, graph replay",
-                   {"tests": passed, "skipped": skipped})
-
-
-def codec_under_memcheck(context):
-    sanitizer = gpu_machine.find_tool("compute-sanitizer")
-    if not sanitizer:
-        raise Skip("no compute-sanitizer")
-    status, output = run([sanitizer, "--tool", "memcheck", "--error-exitcode", "9",
-                          context.program("codec_gpu_test", "tests")], 200, CINCH_GPU_TEST_SHORT="1")
-    if "Device not supported" in output:
-        raise Skip("compute-sanitizer does not support this device here")
-    if status != 0 or gtest_summary(output)[0] == 0:
-        raise Failure(tail(output))
-    return Outcome("pass", "no errors", {"tests": gtest_summary(output)[0]})
-
-
-def codec_bandwidth(context):
-    status, output = run([context.program("codec_gpu_bench")], 120)
-    if status != 0:
-        raise Failure(tail(output))
-    rows = {row["name"]: row for row in map(json.loads, output.splitlines())}
-    shown = ("encode fp32 q4 with residual", "encode bf16 q8", "decode fp32 q4", "decode bf16 q8")
-    return Outcome("pass", f"copy {rows['copy']['gbps']} GB/s; of that: "
-                   + ", ".join(f"{name} {rows[name]['fcb']:.2f}" for name in shown), rows)
 
 
 # --- several ranks on one GPU -----------------------------------------------------------------------------
@@ -187,14 +147,12 @@ def training(context):
                    figures)
 
 
+BUILD_ITEMS = (("build", build),)
 ITEMS = (
-    ("build", build),
-    ("codec equals the scalar core", codec_equals_scalar_core),
-    ("codec under memcheck", codec_under_memcheck),
-    ("codec bandwidth at 64 MiB", codec_bandwidth),
     ("2 ranks, plain NCCL", two_ranks_plain),
     ("2 ranks, CINCH_MODE=off", two_ranks_off),
     ("2 ranks, q8", two_ranks_compressed("q8")),
     ("2 ranks, q4", two_ranks_compressed("q4")),
+    ("2 ranks, h4", two_ranks_compressed("h4")),
     ("train_lm, plain and q4", training),
 )

@@ -1,38 +1,36 @@
-// Speed of the CUDA codec: time of encode, reduce and decode on buckets of 64 MiB, as bytes that
-// must move (every input read once, every output written once) per second, and as a fraction of
-// what a plain device-to-device copy of the same size moves on this device.
+// Speed of the CUDA codec: every kernel and codec on buckets of several sizes, as values per
+// second, and as the bytes that must move (every input read once, every output written once) per
+// second; "fcb" is the latter as a fraction of what the fastest plain device-to-device copy of this
+// run moves.
 //
-// Buffers rotate, so that no launch finds its data in the L2 cache. Prints one JSON object per
-// line.
-#include <cuda_runtime_api.h>
+//   codec_gpu_bench [MIB ...]      sizes of buckets; without any: 1 8 64 512
+//
+// Buffers rotate over more than three times the L2 cache, so that no launch finds its data there.
+// Times are medians of graph replays. Prints one JSON object per line: the numbers that
+// kernels are launched with, the copies, the kernels.
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "kernels/codec/registry.h"
+#include "kernels/core/residual_layout.h"
 #include "kernels/cuda/tuning/codec_tuning.h"
-#include "kernels/device_table.h"
+#include "tests/gpu/device_timer.h"
 
+namespace cinch::bench {
 namespace {
 
-using namespace cinch;
-
-constexpr size_t kBucketBytes = size_t{64} << 20;
-constexpr int kSets = 4;  // 256 MiB and more: several times any L2 cache
-constexpr int kWarmups = 2;
-constexpr int kRepeats = 15;
 constexpr uint32_t kRanks = 4;
-
-void check(int error, const char* what) {
-  if (error == 0) return;
-  fprintf(stderr, "codec_gpu_bench: %s: %s\n", what,
-          cudaGetErrorString(static_cast<cudaError_t>(error)));
-  exit(1);
-}
+constexpr float kGain = 0.1f;
+constexpr size_t kMib = size_t{1} << 20;
+// The size at which everything is measured; at others, what is most used.
+constexpr size_t kMainMib = 64;
+// Headers, and the rounding up to tiles of every shard, of 16 to 32 bits per value.
+constexpr size_t kSpareBytes = kRanks * 8192;
 
 const DeviceTable& table() {
   static const auto* const loaded = static_cast<const DeviceTable*>(
@@ -40,232 +38,264 @@ const DeviceTable& table() {
   return *loaded;
 }
 
-// Words that are ordinary numbers of both signs in every type, fp32 included: of a few powers of
-// two, with random mantissas.
-std::vector<uint16_t> ordinaryWords(size_t nBytes) {
-  std::vector<uint16_t> words(nBytes / 2);
-  uint32_t random = 1;
-  for (uint16_t& word : words) {
-    random = random * 1664525 + 1013904223;
-    word = static_cast<uint16_t>((random >> 16 & 0x80ff) | 0x3c00);
-  }
-  return words;
-}
-
-uint32_t capability() {
+cudaDeviceProp device() {
+  int index = 0;
   cudaDeviceProp properties;
-  check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
-  return static_cast<uint32_t>(10 * properties.major + properties.minor);
+  check(cudaGetDevice(&index), "cudaGetDevice");
+  check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  return properties;
 }
 
-class Buffer {
- public:
-  explicit Buffer(size_t nBytes) {
-    static const std::vector<uint16_t> words = ordinaryWords(2 * kBucketBytes);
-    check(cudaMalloc(&memory_, nBytes), "cudaMalloc");
-    check(cudaMemcpy(memory_, words.data(), nBytes, cudaMemcpyHostToDevice), "cudaMemcpy");
-  }
-  ~Buffer() { cudaFree(memory_); }
-  Buffer(const Buffer&) = delete;
-  uint8_t* bytes() const { return static_cast<uint8_t*>(memory_); }
-  float* floats() const { return static_cast<float*>(memory_); }
+// How many buckets take three times the L2 cache.
+size_t setsToRotate(size_t bucketBytes) {
+  static const auto l2Bytes = static_cast<size_t>(device().l2CacheSize);
+  return std::max<size_t>(2, 3 * l2Bytes / bucketBytes + 1);
+}
 
- private:
-  void* memory_ = nullptr;
-};
-
-// One of the rotating sets of buffers.
-struct Set {
-  Buffer values{kBucketBytes}, output{kBucketBytes}, coded{kBucketBytes};
-  Buffer residual{2 * kBucketBytes};  // fp32, for buckets of 16-bit types too
-};
-
-class Timer {
- public:
-  Timer() {
-    check(cudaEventCreate(&begin_), "cudaEventCreate");
-    check(cudaEventCreate(&end_), "cudaEventCreate");
-  }
-  ~Timer() {
-    cudaEventDestroy(begin_);
-    cudaEventDestroy(end_);
-  }
-  Timer(const Timer&) = delete;
-
-  // Median time of one call of `launch`, in microseconds.
-  double measure(const std::vector<Set>& sets, const std::function<void(const Set&)>& launch) {
-    std::vector<double> times;
-    for (int repeat = -kWarmups; repeat < kRepeats; ++repeat) {
-      check(cudaEventRecord(begin_, nullptr), "cudaEventRecord");
-      for (const Set& set : sets) launch(set);
-      check(cudaEventRecord(end_, nullptr), "cudaEventRecord");
-      check(cudaEventSynchronize(end_), "cudaEventSynchronize");
-      float milliseconds = 0;
-      check(cudaEventElapsedTime(&milliseconds, begin_, end_), "cudaEventElapsedTime");
-      if (repeat >= 0) times.push_back(1000.0 * milliseconds / static_cast<double>(sets.size()));
-    }
-    std::nth_element(times.begin(), times.begin() + kRepeats / 2, times.end());
-    return times[kRepeats / 2];
-  }
-
- private:
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
-};
-
+// What a row of the results is about: a codec, and how it is used.
 struct Case {
+  const codec::CodecInfo& codec;
   ElementType type;
-  wire::Codec codec;
-  bool feedback;
+  bool feedback = false;
+  CodingRule rule = {.gain = kGain};
+};
 
-  uint64_t count() const { return kBucketBytes / elementBytes(type); }
-  std::string name(const char* what) const {
-    const char* const types[] = {"fp32", "fp16", "bf16"};
-    return std::string(what) + " " + types[static_cast<int>(type)] + " q" +
-           std::to_string(wire::bitsOf(codec)) + (feedback ? " with residual" : "");
+// Buckets of one size, enough of them to rotate, and all that launches on them need.
+class Buckets {
+ public:
+  explicit Buckets(size_t mib)
+      : nBytes(mib * kMib),
+        nSets(setsToRotate(nBytes)),
+        values(nSets, nBytes),
+        output(nSets, nBytes),
+        coded(nSets, nBytes + kSpareBytes),
+        residual(nSets, 2 * nBytes + kSpareBytes),
+        ownerResidual(nSets, nBytes / 2 + kSpareBytes),
+        states(nSets, sizeof(SlotState)),
+        freshStates_(nSets, sizeof(SlotState)) {
+    values.fillWithNumbers();
+    SlotState fresh{};
+    fresh.ordinal = 1;
+    for (size_t set = 0; set < nSets; ++set)
+      check(cudaMemcpy(freshStates_[set], &fresh, sizeof fresh, cudaMemcpyHostToDevice), "copy");
   }
+
+  // The device memory that such buckets take.
+  static size_t footprint(size_t mib) {
+    const size_t nBytes = mib * kMib;
+    return (6 * nBytes + 3 * kSpareBytes) * setsToRotate(nBytes);
+  }
+
+  // Decode and reduce into values end a call: each set has a state of its own, and all begin anew
+  // before each replay.
+  void resetStates(cudaStream_t stream) const {
+    const size_t nStateBytes = static_cast<size_t>(states[nSets] - states[0]);
+    check(
+        cudaMemcpyAsync(states[0], freshStates_[0], nStateBytes, cudaMemcpyDeviceToDevice, stream),
+        "reset");
+  }
+
+  const size_t nBytes, nSets;
+  Slices values, output, coded, residual, ownerResidual, states;
+
+ private:
+  Slices freshStates_;
 };
 
 class Bench {
  public:
-  Bench() : sets_(kSets), states_(kStates * sizeof(SlotState)) {
+  Bench() {
     void* fault = nullptr;
     check(cudaHostAlloc(&fault, sizeof(uint32_t), cudaHostAllocMapped), "cudaHostAlloc");
     fault_ = static_cast<uint32_t*>(fault);
     *fault_ = 0;
-    copyRate_ = 2.0 * kBucketBytes / timer_.measure(sets_, [](const Set& set) {
-      check(cudaMemcpyAsync(set.output.bytes(), set.values.bytes(), kBucketBytes,
-                            cudaMemcpyDeviceToDevice),
-            "copy");
-    });
-    printf("{\"name\": \"copy\", \"gbps\": %.0f, \"fcb\": 1.0, \"ctas_per_sm\": %u}\n",
-           copyRate_ / 1e3, cuda::codecTuning(capability()).ctasPerSm);
   }
   ~Bench() { cudaFreeHost(fault_); }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
 
-  void run(const Case& each) {
-    resetStates();
-    encode(each);
-    reduce(each);
-    if (!each.feedback) {
-      reduceIntoValues(each);
-      decode(each);
-    }
-    check(cudaDeviceSynchronize(), "kernels");
-    if (*fault_ == 0) return;
-    fprintf(stderr, "codec_gpu_bench: headers were refused, so nothing was decoded\n");
-    exit(1);
+  void measureCopy(size_t mib) {
+    const size_t nBytes = mib * kMib, nSets = setsToRotate(nBytes);
+    Slices from(nSets, nBytes), to(nSets, nBytes);
+    from.fillWithNumbers();
+    const double us = timer_.measure(
+        nSets, [](cudaStream_t) {},
+        [&](size_t set, cudaStream_t stream) {
+          check(cudaMemcpyAsync(to[set], from[set], nBytes, cudaMemcpyDeviceToDevice, stream),
+                "copy");
+        });
+    const double rate = 2.0 * static_cast<double>(nBytes) / us;
+    copyRate_ = std::max(copyRate_, rate);
+    std::printf("{\"kernel\": \"copy\", \"mib\": %zu, \"us\": %.2f, \"gbps\": %.0f}\n", mib, us,
+                rate / 1e3);
   }
+
+  void measureCodecs(size_t mib);
 
  private:
-  static constexpr size_t kStates = 2 * kSets * (kRepeats + kWarmups);
+  void run(const Buckets& buckets, const Case& each);
+  double encode(const Case& each);
+  double reduce(const Case& each, bool intoValues);
+  double decode(const Case& each);
 
-  // Decode and reduce into values end their call; each launch gets a state of its own, so that all
-  // see the same ordinal.
-  void resetStates() {
-    SlotState start{};
-    start.ordinal = 1;
-    const std::vector<SlotState> all(kStates, start);
-    check(cudaMemcpy(states_.bytes(), all.data(), kStates * sizeof(SlotState),
-                     cudaMemcpyHostToDevice),
-          "cudaMemcpy");
-    nextState_ = 0;
+  CallContext call(const Case& each, size_t set) const {
+    return {layout(each), each.type, 1, 2, reinterpret_cast<SlotState*>(buckets_->states[set]),
+            fault_};
   }
-
-  CallContext call(const Case& each, size_t state = 0) {
-    auto* const states = reinterpret_cast<SlotState*>(states_.bytes());
-    return {{each.count(), kRanks, each.codec}, each.type, 1, 2, states + state, fault_};
+  wire::ShardLayout layout(const Case& each) const {
+    return {buckets_->nBytes / elementBytes(each.type), kRanks, each.codec.format};
   }
-
-  void report(const std::string& name, double microseconds, double nBytes) {
-    const double rate = nBytes / microseconds;
-    printf("{\"name\": \"%s\", \"us\": %.1f, \"gbps\": %.0f, \"fcb\": %.3f}\n", name.c_str(),
-           microseconds, rate / 1e3, rate / copyRate_);
+  double measure(const DeviceTimer::Launch& launch) {
+    return timer_.measure(
+        buckets_->nSets, [this](cudaStream_t stream) { buckets_->resetStates(stream); }, launch);
   }
+  void report(const Case& each, const char* kernel, double us, uint64_t nValues, uint64_t nBytes);
 
-  void encode(const Case& each) {
-    const CallContext context = call(each);
-    const double us = timer_.measure(sets_, [&](const Set& set) {
-      const EncodeLaunch launch{.call = context,
-                                .input = set.values.bytes(),
-                                .residual = each.feedback ? set.residual.floats() : nullptr,
-                                .gain = 0.1f,
-                                .output = set.coded.bytes(),
-                                .skipShard = -1,
-                                .measure = false};
-      check(table().encode(&launch, nullptr), "encode");
-    });
-    const double residualBytes = each.feedback ? 8.0 * static_cast<double>(each.count()) : 0;
-    report(each.name("encode"), us,
-           kBucketBytes + residualBytes + static_cast<double>(context.layout.totalBytes()));
-  }
-
-  void reduce(const Case& each) {
-    const CallContext context = call(each);
-    const double us = timer_.measure(sets_, [&](const Set& set) {
-      float* const residual = each.feedback ? set.residual.floats() : nullptr;
-      const ReduceLaunch launch{.call = context,
-                                .shard = 0,
-                                .peers = set.coded.bytes(),
-                                .ownInput = set.values.bytes(),
-                                .ownResidual = residual,
-                                .residual = residual ? residual + each.count() / 2 : nullptr,
-                                .gain = 0.1f,
-                                .factor = 1.0f,
-                                .output = set.output.bytes(),
-                                .measure = false};
-      check(table().reduce(&launch, nullptr), "reduce");
-    });
-    const auto shard = static_cast<double>(context.layout.shardElems(0));
-    report(each.name("reduce"), us,
-           shard * (elementBytes(each.type) + (each.feedback ? 16.0 : 0.0)) +
-               static_cast<double>(context.layout.totalBytes()));
-  }
-
-  void reduceIntoValues(const Case& each) {
-    const double us = timer_.measure(sets_, [&](const Set& set) {
-      const ReduceLaunch launch{.call = call(each, nextState_++),
-                                .shard = 0,
-                                .peers = set.coded.bytes(),
-                                .ownInput = set.values.bytes(),
-                                .ownResidual = nullptr,
-                                .residual = nullptr,
-                                .gain = 0,
-                                .factor = 1.0f,
-                                .output = nullptr,
-                                .values = set.output.bytes(),
-                                .measure = false};
-      check(table().reduce(&launch, nullptr), "reduce into values");
-    });
-    const wire::ShardLayout layout = call(each).layout;
-    report(each.name("reduce into values"), us,
-           static_cast<double>(layout.shardElems(0) * 2 * elementBytes(each.type)) +
-               static_cast<double>(layout.totalBytes()));
-  }
-
-  void decode(const Case& each) {
-    const double us = timer_.measure(sets_, [&](const Set& set) {
-      const DecodeLaunch launch{call(each, nextState_++), set.coded.bytes(), set.output.bytes()};
-      check(table().decode(&launch, nullptr), "decode");
-    });
-    report(each.name("decode"), us,
-           kBucketBytes + static_cast<double>(call(each).layout.totalBytes()));
-  }
-
-  Timer timer_;
-  std::vector<Set> sets_;
-  Buffer states_;
-  size_t nextState_ = 0;
+  DeviceTimer timer_;
+  const Buckets* buckets_ = nullptr;  // of the case that is running
   uint32_t* fault_ = nullptr;
   double copyRate_ = 0;  // bytes per microsecond
 };
 
-}  // namespace
+// Bytes of the residual of `nValues` values, read and written.
+uint64_t residualTraffic(const Case& each, uint64_t nValues) {
+  return each.feedback ? 2 * core::residualBytes(each.rule.residualType, nValues) : 0;
+}
 
-int main() {
+double Bench::encode(const Case& each) {
+  return measure([&](size_t set, cudaStream_t stream) {
+    const EncodeLaunch launch{.call = call(each, set),
+                              .input = buckets_->values[set],
+                              .residual = each.feedback ? buckets_->residual[set] : nullptr,
+                              .rule = each.rule,
+                              .output = buckets_->coded[set]};
+    check(table().encode(&launch, stream), "encode");
+  });
+}
+
+double Bench::reduce(const Case& each, bool intoValues) {
+  return measure([&](size_t set, cudaStream_t stream) {
+    const ReduceLaunch launch{.call = call(each, set),
+                              .shard = 0,
+                              .peers = buckets_->coded[set],
+                              .ownInput = buckets_->values[set],
+                              .ownResidual = each.feedback ? buckets_->residual[set] : nullptr,
+                              .residual = each.feedback ? buckets_->ownerResidual[set] : nullptr,
+                              .rule = each.rule,
+                              .factor = 1.0f,
+                              .output = intoValues ? nullptr : buckets_->output[set],
+                              .values = intoValues ? buckets_->output[set] : nullptr};
+    check(table().reduce(&launch, stream), "reduce");
+  });
+}
+
+double Bench::decode(const Case& each) {
+  return measure([&](size_t set, cudaStream_t stream) {
+    const DecodeLaunch launch{call(each, set), buckets_->coded[set], buckets_->output[set]};
+    check(table().decode(&launch, stream), "decode");
+  });
+}
+
+void Bench::report(const Case& each, const char* kernel, double us, uint64_t nValues,
+                   uint64_t nBytes) {
+  constexpr const char* kTypes[] = {"fp32", "fp16", "bf16"};
+  constexpr const char* kResiduals[] = {"fp32", "bf16", "int8"};
+  const double rate = static_cast<double>(nBytes) / us;
+  std::printf(
+      "{\"kernel\": \"%s\", \"codec\": \"%s\", \"type\": \"%s\", \"residual\": \"%s\", "
+      "\"rounding\": \"%s\", \"mib\": %zu, \"us\": %.2f, \"gvalues\": %.1f, \"gbps\": %.0f, "
+      "\"fcb\": %.3f}\n",
+      kernel, each.codec.name, kTypes[static_cast<int>(each.type)],
+      each.feedback ? kResiduals[static_cast<int>(each.rule.residualType)] : "none",
+      each.rule.rounding == Rounding::stochastic ? "stochastic" : "nearest",
+      buckets_->nBytes / kMib, us, static_cast<double>(nValues) / us / 1e3, rate / 1e3,
+      rate / copyRate_);
+}
+
+void Bench::run(const Buckets& buckets, const Case& each) {
+  buckets_ = &buckets;
+  if (each.feedback) {
+    buckets.residual.fillWithZeros();
+    buckets.ownerResidual.fillWithZeros();
+  }
+  const wire::ShardLayout bucket = layout(each);
+  const uint64_t shard = bucket.shardElems(0), valueBytes = elementBytes(each.type);
+  report(each, "encode", encode(each), bucket.count,
+         buckets.nBytes + bucket.totalBytes() + residualTraffic(each, bucket.count));
+  // The peers' parts are read and the sum is written: as many bytes as the bucket's.
+  report(each, "reduce", reduce(each, false), shard,
+         shard * valueBytes + bucket.totalBytes() + 2 * residualTraffic(each, shard));
+  if (!each.feedback) {
+    report(each, "reduce into values", reduce(each, true), shard,
+           2 * shard * valueBytes + bucket.totalBytes() - bucket.strideBytes());
+    report(each, "decode", decode(each), bucket.count, buckets.nBytes + bucket.totalBytes());
+  }
+  if (*fault_ != 0) {
+    std::fprintf(stderr, "headers were refused: nothing was decoded\n");
+    std::exit(1);
+  }
+}
+
+// Blocks of other sizes, fp16, other residuals and dither at the main size only.
+std::vector<Case> casesOf(const codec::CodecInfo& codec, bool isMain) {
+  std::vector<Case> cases;
+  if (!isMain && codec.format.blockElems != 128) return cases;
+  for (const ElementType type : {ElementType::fp32, ElementType::bf16, ElementType::fp16}) {
+    if (!isMain && type == ElementType::fp16) continue;
+    cases.push_back({codec, type});
+    cases.push_back({codec, type, true});
+    if (!isMain || codec.format.blockElems != 128 || type == ElementType::fp16) continue;
+    for (const ResidualType residual : {ResidualType::bf16, ResidualType::int8})
+      cases.push_back({codec, type, true, {.gain = kGain, .residualType = residual}});
+    if (codec.dithers)
+      cases.push_back({codec, type, false, {.rounding = Rounding::stochastic, .seed = 1}});
+  }
+  return cases;
+}
+
+void Bench::measureCodecs(size_t mib) {
+  const Buckets buckets(mib);
+  for (const codec::CodecInfo& codec : codec::kCodecs)
+    for (const Case& each : casesOf(codec, mib == kMainMib)) run(buckets, each);
+}
+
+// The numbers that kernels are launched with, for every architecture; those of this device are in
+// force.
+void printTuning() {
+  const cudaDeviceProp properties = device();
+  const auto capability = static_cast<uint32_t>(10 * properties.major + properties.minor);
+  const uint32_t ours = cuda::codecTuning(capability).fromCapability;
+  for (const cuda::CodecTuning& each : cuda::kCodecTunings)
+    std::printf(
+        "{\"tuning\": {\"from_capability\": %u, \"ctas_per_sm\": %u, \"threads_per_cta\": %u, "
+        "\"in_force\": %s}}\n",
+        each.fromCapability, each.ctasPerSm, cuda::kThreadsPerCta,
+        each.fromCapability == ours ? "true" : "false");
+}
+
+// Those of the sizes that there is memory for.
+std::vector<size_t> sizesToMeasure(int argc, char** argv) {
+  std::vector<size_t> wanted;
+  for (int i = 1; i < argc; ++i) wanted.push_back(std::strtoul(argv[i], nullptr, 10));
+  if (wanted.empty()) wanted = {1, 8, 64, 512};
+  size_t nFree = 0, nTotal = 0;
+  check(cudaMemGetInfo(&nFree, &nTotal), "cudaMemGetInfo");
+  std::vector<size_t> sizes;
+  for (size_t mib : wanted)
+    if (mib > 0 && Buckets::footprint(mib) < nFree) sizes.push_back(mib);
+  return sizes;
+}
+
+}  // namespace
+}  // namespace cinch::bench
+
+int main(int argc, char** argv) {
+  using namespace cinch::bench;
   check(table().initialise(), "initialise");
+  printTuning();
   Bench bench;
-  for (const ElementType type : {ElementType::fp32, ElementType::bf16})
-    for (const wire::Codec codec : {wire::Codec::q8, wire::Codec::q4, wire::Codec::q2})
-      for (const bool feedback : {false, true}) bench.run({type, codec, feedback});
-  return 0;
+  const std::vector<size_t> sizes = sizesToMeasure(argc, argv);
+  for (size_t mib : sizes) bench.measureCopy(mib);
+  for (size_t mib : sizes) bench.measureCodecs(mib);
+  return sizes.empty();
 }

@@ -15,9 +15,16 @@ namespace {
 constexpr Backend kBackend = Backend::cuda;
 const std::span<const host::HostCodec> kCodec(&kCudaCodec, 1);
 
-// CINCH_GPU_TEST_SHORT=1: a tenth of the cases, for runs under a memory checker.
-uint32_t cases(uint32_t all) {
-  return getenv("CINCH_GPU_TEST_SHORT") ? (all + 9) / 10 : all;
+// How often random tests draw each codec. CINCH_GPU_TEST_ROUNDS sets it, to few for runs under a
+// memory checker.
+uint32_t rounds() {
+  const char* const given = getenv("CINCH_GPU_TEST_ROUNDS");
+  return given ? static_cast<uint32_t>(strtoul(given, nullptr, 10)) : 100;
+}
+
+// Seeds, of which those that follow one another take the codecs in turn.
+uint32_t seedsForAll(uint32_t nRounds) {
+  return nRounds * static_cast<uint32_t>(codec::kCodecs.size());
 }
 
 class CudaCodec : public testing::Test {
@@ -35,21 +42,33 @@ TEST_F(CudaCodec, GoldenVectors) {
   expectGoldenVectors(kCudaCodec);
 }
 
+// Every kernel: each codec and type, with each residual and without, measured and not.
+TEST_F(CudaCodec, EveryCodecEqualsTheReference) {
+  for (const codec::CodecInfo& codec : codec::kCodecs)
+    for (const ElementType type : kTypes)
+      for (uint32_t kind = 0; kind < 5 && !HasFailure(); ++kind) {
+        SCOPED_TRACE(std::string(codec.name) + ", " + nameOf(type) + ", " + std::to_string(kind));
+        Collective settings = {.count = 5003,
+                               .nRanks = 2,
+                               .codec = codec.format,
+                               .type = type,
+                               .feedback = kind > 0,
+                               .factor = 0.5f};
+        settings.rule.residualType = kResidualTypes[kind % 3];
+        settings.rule.measure = kind == 4;
+        if (kind == 3 && codec.dithers) settings.rule.rounding = Rounding::stochastic;
+        expectAllReducesLikeReference(kCudaCodec, settings, 2);
+      }
+}
+
 TEST_F(CudaCodec, SmallBucketsEqualTheReference) {
-  for (uint32_t seed = 0; seed < cases(1000) && !HasFailure(); ++seed)
+  for (uint32_t seed = 0; seed < seedsForAll(rounds()) && !HasFailure(); ++seed)
     expectLikeReference(kCodec, kBackend, {seed * 61 % 9000, 1 + seed % 9, seed});
 }
 
-TEST_F(CudaCodec, LargeBucketsEqualTheReference) {
-  for (uint32_t seed = 0; seed < cases(36) && !HasFailure(); ++seed)
-    expectLikeReference(kCodec, kBackend, {300000 + seed * 7777, 1 + seed % 4, seed});
-}
-
-// More blocks than the device holds threads for.
-TEST_F(CudaCodec, VeryLargeBucketsEqualTheReference) {
-  if (getenv("CINCH_GPU_TEST_SHORT")) GTEST_SKIP() << "left out of the short run";
-  for (uint32_t seed = 0; seed < 4 && !HasFailure(); ++seed)
-    expectLikeReference(kCodec, kBackend, {8000000 + seed * 12345, 2, seed});
+TEST_F(CudaCodec, HostileBytesAreHandledAsByTheReference) {
+  for (uint32_t seed = 0; seed < seedsForAll((rounds() + 2) / 3) && !HasFailure(); ++seed)
+    expectHostileBytesLikeReference(kCodec, kBackend, {1 + seed * 997 % 4000, 1 + seed % 5, seed});
 }
 
 TEST_F(CudaCodec, EmptyBucketsEndTheCall) {
@@ -57,45 +76,53 @@ TEST_F(CudaCodec, EmptyBucketsEndTheCall) {
     expectLikeReference(kCodec, kBackend, {0, 1 + seed % 4, seed});
 }
 
-TEST_F(CudaCodec, HostileBytesAreHandledAsByTheReference) {
-  for (uint32_t seed = 0; seed < cases(500) && !HasFailure(); ++seed)
-    expectHostileBytesLikeReference(kCodec, kBackend, {1 + seed * 997 % 4000, 1 + seed % 5, seed});
+class LargeBuckets : public CudaCodec {};
+
+// Several tiles for each warp.
+TEST_F(LargeBuckets, EqualTheReference) {
+  for (uint32_t seed = 0; seed < seedsForAll(1) && !HasFailure(); ++seed)
+    expectLikeReference(kCodec, kBackend, {300000 + seed * 777, 1 + seed % 4, seed});
 }
 
-TEST_F(CudaCodec, AllReducesEqualTheReferenceOverManyCalls) {
-  for (const wire::Codec codec : kCodecs)
+// More tiles than the device holds warps for.
+TEST_F(LargeBuckets, VeryLargeOnesEqualTheReference) {
+  for (uint32_t seed = 0; seed < 3 && !HasFailure(); ++seed)
+    expectLikeReference(kCodec, kBackend, {5000000 + seed * 12345, 1, seed * 2});
+}
+
+TEST_F(LargeBuckets, CarryResidualsOverManyCalls) {
+  for (const char* name : {"q4", "c3", "h2", "sign", "nvfp4"})
     for (const ElementType type : kTypes)
-      for (const uint32_t nRanks : {2u, 5u})
-        expectAllReducesLikeReference(kCudaCodec,
-                                      {.count = 50003,
-                                       .nRanks = nRanks,
-                                       .codec = codec,
-                                       .type = type,
-                                       .feedback = true,
-                                       .factor = 1.0f / static_cast<float>(nRanks),
-                                       .measure = true},
-                                      cases(10));
+      expectAllReducesLikeReference(kCudaCodec,
+                                    {.count = 50003,
+                                     .nRanks = 5,
+                                     .codec = codec::findCodec(name)->format,
+                                     .type = type,
+                                     .feedback = true,
+                                     .factor = 0.2f},
+                                    8);
 }
 
 TEST_F(CudaCodec, RefusesMisalignedEncodedBuffers) {
-  const CallContext call{{1000, 1, wire::Codec::q4}, ElementType::fp32, 1, 2, nullptr, nullptr};
+  const CallContext call{
+      {1000, 1, codec::formatOf("q4")}, ElementType::fp32, 1, 2, nullptr, nullptr};
   uint8_t* const odd = reinterpret_cast<uint8_t*>(8);
-  const EncodeLaunch encode{.call = call,
-                            .input = nullptr,
-                            .residual = nullptr,
-                            .gain = 0,
-                            .output = odd,
-                            .skipShard = -1,
-                            .measure = false};
+  const EncodeLaunch encode{.call = call, .input = nullptr, .residual = nullptr, .output = odd};
   EXPECT_EQ(table_->encode(&encode, nullptr), cudaErrorMisalignedAddress);
   const DecodeLaunch decode{call, odd, nullptr};
   EXPECT_EQ(table_->decode(&decode, nullptr), cudaErrorMisalignedAddress);
 }
 
+TEST_F(CudaCodec, RefusesUnknownCodecs) {
+  const CallContext call{{1000, 1, {250, 4, 4, 128}}, ElementType::fp32, 1, 2, nullptr, nullptr};
+  const DecodeLaunch decode{call, nullptr, nullptr};
+  EXPECT_EQ(table_->decode(&decode, nullptr), cudaErrorInvalidValue);
+}
+
 // One rank's encode, reduce and decode, on a bucket of zeros.
 class CapturedCall {
  public:
-  explicit CapturedCall(const DeviceTable& table) : table_(table) {
+  CapturedCall(const DeviceTable& table, wire::CodecFormat codec) : table_(table), codec_(codec) {
     allocate(&input_, kCount * 4);
     allocate(&output_, kCount * 4);
     allocate(&coded_, layout().totalBytes());
@@ -143,20 +170,15 @@ class CapturedCall {
  private:
   static constexpr uint64_t kCount = 100000;
 
-  static wire::ShardLayout layout() { return {kCount, 1, wire::Codec::q4}; }
+  wire::ShardLayout layout() const { return {kCount, 1, codec_}; }
   CallContext call() const {
     return {layout(), ElementType::fp32, 1, 2, static_cast<SlotState*>(state_), fault_};
   }
   uint8_t* coded() const { return static_cast<uint8_t*>(coded_); }
 
   void enqueueEncode(cudaStream_t stream) const {
-    const EncodeLaunch encode{.call = call(),
-                              .input = input_,
-                              .residual = nullptr,
-                              .gain = 0,
-                              .output = coded(),
-                              .skipShard = -1,
-                              .measure = false};
+    const EncodeLaunch encode{
+        .call = call(), .input = input_, .residual = nullptr, .output = coded()};
     EXPECT_EQ(table_.encode(&encode, stream), 0);
   }
 
@@ -167,15 +189,14 @@ class CapturedCall {
             .ownInput = input_,
             .ownResidual = nullptr,
             .residual = nullptr,
-            .gain = 0,
             .factor = 1,
-            .output = nullptr,
-            .measure = false};
+            .output = nullptr};
   }
 
   void allocate(void** memory, size_t nBytes) { EXPECT_EQ(table_.allocate(memory, nBytes), 0); }
 
   const DeviceTable& table_;
+  wire::CodecFormat codec_;
   void *input_ = nullptr, *output_ = nullptr, *coded_ = nullptr, *state_ = nullptr;
   uint32_t* fault_ = nullptr;
 };
@@ -202,13 +223,16 @@ void captureAndReplay(const DeviceTable& table, const Enqueue& enqueue) {
 // The ordinal is counted on the device, so that every replay of a graph is a call of its own, and
 // the capture is none.
 TEST_F(CudaCodec, CapturesAndReplays) {
-  const CapturedCall allReduce(*table_), reduceScatter(*table_);
-  captureAndReplay(*table_, [&](cudaStream_t stream) { allReduce.enqueueAllReduce(stream); });
-  captureAndReplay(*table_,
-                   [&](cudaStream_t stream) { reduceScatter.enqueueReduceScatter(stream); });
-  for (const CapturedCall* call : {&allReduce, &reduceScatter}) {
-    EXPECT_EQ(call->state().ordinal, 6u);
-    EXPECT_EQ(call->fault(), 0u);
+  for (const codec::CodecInfo& codec : codec::kCodecs) {
+    SCOPED_TRACE(codec.name);
+    const CapturedCall allReduce(*table_, codec.format), reduceScatter(*table_, codec.format);
+    captureAndReplay(*table_, [&](cudaStream_t stream) { allReduce.enqueueAllReduce(stream); });
+    captureAndReplay(*table_,
+                     [&](cudaStream_t stream) { reduceScatter.enqueueReduceScatter(stream); });
+    for (const CapturedCall* call : {&allReduce, &reduceScatter}) {
+      EXPECT_EQ(call->state().ordinal, 6u);
+      EXPECT_EQ(call->fault(), 0u);
+    }
   }
 }
 

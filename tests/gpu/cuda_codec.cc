@@ -7,6 +7,8 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/core/residual_layout.h"
+
 namespace cinch::test {
 namespace {
 
@@ -26,7 +28,8 @@ void expectSuccess(int error, const char* what) {
 class DeviceCopy {
  public:
   DeviceCopy(const void* host, size_t nBytes)
-      : nBytes_(host ? nBytes : 0),
+      : exists_(host),
+        nBytes_(host ? nBytes : 0),
         begin_(kGuardBytes + reinterpret_cast<uintptr_t>(host) % 64),
         image_(begin_ + nBytes_ + kGuardBytes, kGuard) {
     if (nBytes_) std::memcpy(&image_[begin_], host, nBytes_);
@@ -36,8 +39,8 @@ class DeviceCopy {
   ~DeviceCopy() { expectSuccess(table().release(memory_dev_), "release"); }
   DeviceCopy(const DeviceCopy&) = delete;
 
-  uint8_t* get() const { return static_cast<uint8_t*>(memory_dev_) + begin_; }
-  float* floats() const { return reinterpret_cast<float*>(get()); }
+  // Null where the host memory is.
+  uint8_t* get() const { return exists_ ? static_cast<uint8_t*>(memory_dev_) + begin_ : nullptr; }
 
   // Copies the content back to the host memory that it came from, or to its like.
   void fetch(void* host) {
@@ -56,20 +59,46 @@ class DeviceCopy {
     expectSuccess(table().streamSynchronize(nullptr), "copy");
   }
 
+  bool exists_;
   size_t nBytes_, begin_;
   std::vector<uint8_t> image_;
   void* memory_dev_ = nullptr;
 };
 
-// The state and the fault word of a call, on the device.
+uint64_t piecesOf(const wire::ShardLayout& layout) {
+  uint64_t nPieces = 0;
+  for (uint32_t shard = 0; shard < layout.nShards; ++shard) nPieces += layout.nPieces(shard);
+  return nPieces;
+}
+
+// A layout whose tables, if it has any, are on the device.
+class DeviceLayout {
+ public:
+  explicit DeviceLayout(const wire::ShardLayout& host)
+      : layout_(host),
+        shards_(host.mixedShards, host.nShards * sizeof(wire::MixedShard)),
+        pieces_(host.mixedPieces, piecesOf(host) * sizeof(wire::Piece)) {
+    layout_.mixedShards = reinterpret_cast<const wire::MixedShard*>(shards_.get());
+    layout_.mixedPieces = reinterpret_cast<const wire::Piece*>(pieces_.get());
+  }
+
+  const wire::ShardLayout& get() const { return layout_; }
+
+ private:
+  wire::ShardLayout layout_;
+  DeviceCopy shards_, pieces_;
+};
+
+// Layout, state and fault word of a call, on the device.
 class DeviceCall {
  public:
   explicit DeviceCall(const CallContext& host)
-      : host_(host), state_(host.state, sizeof(SlotState)), call_(host) {
+      : host_(host), layout_(host.layout), state_(host.state, sizeof(SlotState)), call_(host) {
     void* fault = nullptr;
     expectSuccess(table().allocateHost(&fault, sizeof(uint32_t)), "allocateHost");
     call_.fault = static_cast<uint32_t*>(fault);
     *call_.fault = *host.fault;
+    call_.layout = layout_.get();
     call_.state = reinterpret_cast<SlotState*>(state_.get());
   }
   ~DeviceCall() {
@@ -83,6 +112,7 @@ class DeviceCall {
 
  private:
   CallContext host_;
+  DeviceLayout layout_;
   DeviceCopy state_;
   CallContext call_;
 };
@@ -91,14 +121,13 @@ class DeviceCall {
 class DeviceFactor {
  public:
   DeviceFactor(const InputFactor& host, ElementType type)
-      : value_(host.value), scalar_(host.device, elementBytes(type)), has_(host.device) {}
+      : value_(host.value), scalar_(host.device, elementBytes(type)) {}
 
-  InputFactor get() const { return {value_, has_ ? scalar_.get() : nullptr}; }
+  InputFactor get() const { return {value_, scalar_.get()}; }
 
  private:
   float value_;
   DeviceCopy scalar_;
-  bool has_;
 };
 
 template <class Launch>
@@ -112,14 +141,14 @@ void encodeShards(const EncodeLaunch& launch) {
   const DeviceCall call(launch.call);
   const DeviceCopy input(launch.input, layout.count * elementBytes(launch.call.type));
   const DeviceFactor factor(launch.inputFactor, launch.call.type);
-  DeviceCopy residual(launch.residual, layout.count * sizeof(float));
+  DeviceCopy residual(launch.residual, core::residualBytes(launch.rule.residualType, layout));
   DeviceCopy output(launch.output, layout.totalBytes());
 
   EncodeLaunch onDevice = launch;
   onDevice.call = call.get();
   onDevice.input = input.get();
   onDevice.inputFactor = factor.get();
-  onDevice.residual = launch.residual ? residual.floats() : nullptr;
+  onDevice.residual = residual.get();
   onDevice.output = output.get();
   launchAndWait(table().encode, onDevice);
   residual.fetch(launch.residual);
@@ -128,15 +157,16 @@ void encodeShards(const EncodeLaunch& launch) {
 
 void reduceShard(const ReduceLaunch& launch) {
   const wire::ShardLayout& layout = launch.call.layout;
+  const ResidualType residualType = launch.rule.residualType;
   const uint64_t count = layout.shardElems(launch.shard);
   const uint64_t nValueBytes = count * elementBytes(launch.call.type);
-  const bool inPlace = launch.values == launch.ownInput;
+  const bool inPlace = launch.values && launch.values == launch.ownInput;
   const DeviceCall call(launch.call);
   const DeviceCopy peers(launch.peers, layout.totalBytes());
   const DeviceFactor factor(launch.inputFactor, launch.call.type);
   DeviceCopy own(launch.ownInput, nValueBytes), values(launch.values, nValueBytes);
-  DeviceCopy ownResidual(launch.ownResidual, count * sizeof(float));
-  DeviceCopy residual(launch.residual, count * sizeof(float));
+  DeviceCopy ownResidual(launch.ownResidual, core::residualBytes(residualType, layout));
+  DeviceCopy residual(launch.residual, core::residualBytes(residualType, count));
   DeviceCopy output(launch.output, layout.strideBytes());
 
   ReduceLaunch onDevice = launch;
@@ -144,10 +174,10 @@ void reduceShard(const ReduceLaunch& launch) {
   onDevice.peers = peers.get();
   onDevice.ownInput = own.get();
   onDevice.inputFactor = factor.get();
-  onDevice.ownResidual = launch.ownResidual ? ownResidual.floats() : nullptr;
-  onDevice.residual = launch.residual ? residual.floats() : nullptr;
-  onDevice.output = launch.output ? output.get() : nullptr;
-  onDevice.values = !launch.values ? nullptr : inPlace ? own.get() : values.get();
+  onDevice.ownResidual = ownResidual.get();
+  onDevice.residual = residual.get();
+  onDevice.output = output.get();
+  onDevice.values = inPlace ? own.get() : values.get();
   launchAndWait(table().reduce, onDevice);
   ownResidual.fetch(launch.ownResidual);
   residual.fetch(launch.residual);

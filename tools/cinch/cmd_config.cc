@@ -1,38 +1,20 @@
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "common/param.h"
 #include "tools/cinch/commands.h"
+#include "tools/cinch/text_table.h"
 
 namespace cinch {
 namespace {
-
-using Row = std::vector<std::string>;
-
-// Columns aligned to the left; the first row is the heading.
-void printTable(const std::vector<Row>& rows) {
-  std::vector<size_t> widths(rows.front().size());
-  for (const Row& row : rows) {
-    for (size_t column = 0; column + 1 < row.size(); ++column) {  // the last one ends the line
-      widths[column] = std::max(widths[column], row[column].size());
-    }
-  }
-  for (const Row& row : rows) {
-    for (size_t column = 0; column + 1 < row.size(); ++column) {
-      fmt::print("{:<{}}  ", row[column], widths[column]);
-    }
-    fmt::print("{}\n", row.back());
-  }
-}
 
 std::string orDash(const std::string& text) {
   return text.empty() ? "-" : text;
 }
 
 void printText(const std::vector<ParamRow>& params) {
-  std::vector<Row> rows = {{"NAME", "VALUE", "SOURCE", "DEFAULT", "RANGE", "MEANING"}};
+  std::vector<TextRow> rows = {{"NAME", "VALUE", "SOURCE", "DEFAULT", "RANGE", "MEANING"}};
   for (const ParamRow& param : params) {
     rows.push_back({param.name, orDash(param.value), param.source, orDash(param.fallback),
                     orDash(param.range), param.help});
@@ -94,16 +76,16 @@ void printWarnings() {
   }
 }
 
-int printConfig(ConfigFormat format) {
+int printConfig(OutputFormat format) {
   printWarnings();
   switch (format) {
-    case ConfigFormat::text:
+    case OutputFormat::text:
       printText(processParams().rows);
       break;
-    case ConfigFormat::json:
+    case OutputFormat::json:
       printJson(processParams());
       break;
-    case ConfigFormat::markdown:
+    case OutputFormat::markdown:
       printMarkdown();
       break;
   }

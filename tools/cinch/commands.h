@@ -1,6 +1,7 @@
 // The commands of `cinch`. Each does its work, prints for the user, and returns the exit status.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,20 @@ struct RunOptions {
 // Replaces this process by the command, with Cinch preloaded. Returns only where that fails.
 int runCommand(const RunOptions& options);
 
-enum class ConfigFormat { text, json, markdown };
+enum class OutputFormat { text, json, markdown };
 
 // Prints every parameter with its value and source; Markdown describes the parameters only, and so
 // is the same in every environment.
-int printConfig(ConfigFormat format);
+int printConfig(OutputFormat format);
+
+struct ExplainOptions {
+  OutputFormat format = OutputFormat::text;
+  uint64_t nValues = 1 << 18;  // that errors are measured on
+  double scale = 1.0;          // their standard deviation, but for heavy tails
+};
+
+// Prints every codec: what it sends for a value, and the error that it makes, measured now.
+int explainCodecs(const ExplainOptions& options);
 
 // Writes what is wrong with the CINCH_* variables to stderr.
 void printWarnings();

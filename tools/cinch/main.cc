@@ -8,7 +8,7 @@
 
 namespace {
 
-using cinch::ConfigFormat;
+using cinch::OutputFormat;
 
 // How many of the arguments are Cinch's own. Those of `run` end at the command: after "--", or at
 // the first word that is not an option. What follows is taken as it is, further "--" included.
@@ -32,17 +32,32 @@ void addRun(CLI::App& app, cinch::RunOptions& options, int& status) {
   run->callback([&options, &status] { status = cinch::runCommand(options); });
 }
 
-void addConfig(CLI::App& app, ConfigFormat& format, int& status) {
+// The flags --json and --markdown.
+void addFormats(CLI::App& command, OutputFormat& format, const char* page) {
+  CLI::Option* json = command.add_flag_callback(
+      "--json", [&format] { format = OutputFormat::json; }, "as JSON");
+  command
+      .add_flag_callback(
+          "--markdown", [&format] { format = OutputFormat::markdown; },
+          std::string("as the page ") + page)
+      ->excludes(json);
+}
+
+void addConfig(CLI::App& app, OutputFormat& format, int& status) {
   CLI::App* config =
       app.add_subcommand("config", "print every parameter, its value and its source");
-  CLI::Option* json = config->add_flag_callback(
-      "--json", [&format] { format = ConfigFormat::json; }, "as JSON");
-  config
-      ->add_flag_callback(
-          "--markdown", [&format] { format = ConfigFormat::markdown; },
-          "as the page docs/config.md, which has no values")
-      ->excludes(json);
+  addFormats(*config, format, "docs/config.md, which has no values");
   config->callback([&format, &status] { status = cinch::printConfig(format); });
+}
+
+void addExplain(CLI::App& app, cinch::ExplainOptions& options, int& status) {
+  CLI::App* explain = app.add_subcommand("explain", "print what Cinch can do to a program's calls");
+  explain->add_flag("--codecs")->required()->description("every codec, its size and its error");
+  addFormats(*explain, options.format, "docs/codecs.md");
+  explain->add_option("--values", options.nValues, "how many values errors are measured on")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 28));
+  explain->add_option("--scale", options.scale, "their standard deviation");
+  explain->callback([&options, &status] { status = cinch::explainCodecs(options); });
 }
 
 }  // namespace
@@ -54,10 +69,12 @@ int main(int argc, char** argv) {
   const int own = countOwnArguments(argc, argv);
   cinch::RunOptions runOptions;
   runOptions.command = commandAfter(own, argc, argv);
-  ConfigFormat configFormat = ConfigFormat::text;
+  OutputFormat configFormat = OutputFormat::text;
+  cinch::ExplainOptions explainOptions;
   int status = cinch::kExitOk;
   addRun(app, runOptions, status);
   addConfig(app, configFormat, status);
+  addExplain(app, explainOptions, status);
   try {
     app.parse(own, argv);
   } catch (const CLI::Success& request) {  // --help, --version

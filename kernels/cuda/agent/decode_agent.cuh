@@ -3,40 +3,49 @@
 
 #include "kernels/cuda/agent/call_end.cuh"
 #include "kernels/cuda/agent/encoded_shard.cuh"
+#include "kernels/cuda/agent/shard_codec.cuh"
+#include "kernels/cuda/agent/tile_elements.cuh"
 
 namespace cinch::cuda {
 
-template <ElementType type, wire::Codec codec>
+template <class Elements, class Codecs>
 class DecodeAgent {
  public:
-  __device__ DecodeAgent(const DecodeLaunch& launch, uint32_t shard)
+  __device__ DecodeAgent(const DecodeLaunch& launch, const ShardView& shard)
       : call_(launch.call),
-        ordinal_(call_.state->ordinal),
-        input_(launch.input + shard * call_.layout.strideBytes()),
-        extent_(call_.layout.shardElems(shard)),
-        output_(static_cast<Storage*>(launch.output) + call_.layout.firstElem(shard)) {}
+        shard_(shard),
+        input_(launch.input + shard.shard * shard.strideBytes),
+        output_(call_.type, launch.output, shard.firstElem),
+        codec_(call_, shard.shard) {}
 
-  __device__ void run() {
-    const uint32_t faults = faultsOfShard(call_, ordinal_, input_);
+  __device__ __forceinline__ void run() {
+    const uint32_t faults = faultsOfShard(call_, input_);
     if (isFirstOfRow()) reportFaults(call_, faults);
     bool allFinite = true;
-    for (BlockWalk walk(extent_.nBlocks()); !walk.atEnd(); walk.advance()) {
-      const Values values =
-          faults ? filled(kNan) : decodeOctet(loadCoded<codec>(input_, walk.block));
-      allFinite &= storeValues<type>(values, output_ + firstOfLane(walk.block),
-                                     extent_.valuesOfLane(walk.block));
+    for (TileWalk walk(shard_.nTiles()); !walk.atEnd(); walk.advance()) {
+      const TileExtent extent = shard_.ofTile(walk.tile);
+      const TileValues values = faults ? refused() : decode(walk.tile, extent);
+      allFinite &= output_.store(values, walk.tile, extent);
     }
     endCall(call_.state, allFinite);
   }
 
  private:
-  using Storage = typename ElementTraits<type>::Storage;
+  __device__ static TileValues refused() {
+    markCold();
+    return filled(kNan);
+  }
+
+  __device__ TileValues decode(uint32_t tile, TileExtent extent) {
+    codec_.seek(tile);
+    return codec_.decode(tile, extent, input_);
+  }
 
   const CallContext& call_;
-  uint32_t ordinal_;
+  ShardView shard_;
   const uint8_t* input_;
-  ShardExtent extent_;
-  Storage* output_;
+  Elements output_;
+  ShardCodec<Codecs> codec_;
 };
 
 }  // namespace cinch::cuda

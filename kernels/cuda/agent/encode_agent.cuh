@@ -1,60 +1,67 @@
 // What one thread does in an encode launch. Row y of the grid codes shard y.
 #pragma once
 
-#include "kernels/core/call_state.h"
-#include "kernels/core/input_factor.h"
-#include "kernels/cuda/agent/block_writer.cuh"
+#include "kernels/cuda/agent/tile_writer.cuh"
 
 namespace cinch::cuda {
 
+// What a kernel for one codec must keep in a launch.
 inline Kept keptBy(const EncodeLaunch& launch) {
-  if (launch.measure) return Kept::statistics;
-  return launch.residual ? Kept::residual : Kept::codes;
+  if (launch.rule.measure || launch.rule.rounding != Rounding::nearest) return Kept::anything;
+  if (!launch.residual) return Kept::codes;
+  return isPlain(launch.rule) ? Kept::residual : Kept::anything;
 }
 
-template <ElementType type, wire::Codec codec, Kept kept>
+template <class Elements, class Codecs, Kept kept>
 class EncodeAgent {
  public:
-  __device__ EncodeAgent(const EncodeLaunch& launch, uint32_t shard)
-      : call_(launch.call),
-        output_(launch.output + shard * call_.layout.strideBytes()),
-        extent_(call_.layout.shardElems(shard)),
-        input_(static_cast<const Storage*>(launch.input) + call_.layout.firstElem(shard)),
+  __device__ EncodeAgent(const EncodeLaunch& launch, const ShardView& shard)
+      : shard_(shard),
+        input_(launch.call.type, launch.input, shard.firstElem),
         inputFactor_(launch.inputFactor),
-        writer_(output_,
-                launch.residual ? launch.residual + call_.layout.firstElem(shard) : nullptr,
-                launch.gain, core::isPoisoned(*call_.state)) {}
+        task_{launch.call,
+              launch.rule,
+              shard.shard,
+              0,
+              launch.output + shard.shard * shard.strideBytes,
+              residualOf(launch, shard)},
+        writer_(task_) {}
 
-  __device__ void run() {
-    if (isFirstOfRow()) storeHeader(call_, call_.state->ordinal, output_);
-    BlockWalk walk(call_.layout.shardTiles(0) * wire::kTileBlocks);
-    Octet<Storage> next = load(walk.block);
+  __device__ __forceinline__ void run() {
+    if (isFirstOfRow()) storeHeader(task_.call, task_.output);
+    TileWalk walk(shard_.nTiles());
+    Words next = walk.atEnd() ? Words{} : load(walk.tile);
     while (!walk.atEnd()) {
-      const uint32_t block = walk.block;
-      const uint32_t n = extent_.valuesOfLane(block);
-      const Values residual = writer_.loadResidual(block, n);
-      const Values values = toValues<type>(next, core::valueOf<type>(inputFactor_));
+      const uint32_t tile = walk.tile;
+      const TileExtent extent = shard_.ofTile(tile);
+      const TileValues residual = writer_.loadResidual(tile, extent);
+      const TileValues values = input_.valuesOf(next, inputFactor_);
       walk.advance();
-      next = load(walk.block);  // on its way while this block is coded
-      writer_.write(block, n, values, residual);
+      if (kept == Kept::codes && !walk.atEnd()) next = load(walk.tile);  // while this one is coded
+      writer_.write(tile, extent, values, residual);
+      if (kept != Kept::codes && !walk.atEnd()) next = load(walk.tile);
     }
-    writer_.finish(call_.state, 0);
+    clearRest(task_.call.layout, shard_, task_.output);
+    writer_.finish();
   }
 
  private:
-  using Storage = typename ElementTraits<type>::Storage;
+  using Words = typename Elements::Words;
 
-  // This lane's values of a block; zeros past the end of the shard.
-  __device__ Octet<Storage> load(uint32_t block) const {
-    return loadOctet(input_ + firstOfLane(block), extent_.valuesOfLane(block));
+  __device__ static void* residualOf(const EncodeLaunch& launch, const ShardView& shard) {
+    if (kept == Kept::codes || !launch.residual) return nullptr;
+    return static_cast<uint8_t*>(launch.residual) +
+           residualOffset<kept == Kept::residual>(launch.rule.residualType, launch.call.layout,
+                                                  shard);
   }
 
-  const CallContext& call_;
-  uint8_t* output_;
-  ShardExtent extent_;
-  const Storage* input_;
-  const InputFactor& inputFactor_;  // looked up for each block: there is no register to keep it
-  BlockWriter<codec, kept> writer_;
+  __device__ Words load(uint32_t tile) const { return input_.load(tile, shard_.ofTile(tile)); }
+
+  ShardView shard_;
+  Elements input_;
+  const InputFactor& inputFactor_;
+  CodingTask task_;
+  TileWriter<Codecs, kept> writer_;
 };
 
 }  // namespace cinch::cuda

@@ -2,14 +2,16 @@
 // once at the end.
 #pragma once
 
-#include "kernels/cuda/agent/half_warp.cuh"
+#include "kernels/cuda/agent/warp_tile.cuh"
 #include "kernels/device_table.h"
 
 namespace cinch::cuda {
 
 class ErrorTally {
  public:
+  // Where `decoded` is not finite there is nothing to measure.
   __device__ void add(float coded, float decoded) {
+    if (!isFinite(decoded)) return;
     const double error = static_cast<double>(coded) - static_cast<double>(decoded);
     error_ += error * error;
     power_ += static_cast<double>(coded) * static_cast<double>(coded);

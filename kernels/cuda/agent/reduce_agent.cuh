@@ -1,67 +1,74 @@
 // What one thread does in a reduce launch: the grid has one row, the owned shard.
 #pragma once
 
-#include "kernels/cuda/agent/block_writer.cuh"
 #include "kernels/cuda/agent/call_end.cuh"
 #include "kernels/cuda/agent/shard_sum.cuh"
 
 namespace cinch::cuda {
 
-inline Kept keptBy(const ReduceLaunch& launch) {
-  return launch.measure ? Kept::statistics : Kept::residual;
+// Whether a kernel for one codec can do a launch. Of the rule of a reduce into values nothing
+// counts but how the own residual is stored.
+inline bool isPlain(const ReduceLaunch& launch) {
+  CodingRule rule = launch.rule;
+  if (launch.values) rule = {.residualType = rule.residualType};
+  if (!launch.residual && !launch.ownResidual) rule.residualType = ResidualType::fp32;
+  return isPlain(rule);
 }
 
 // Codes the sum.
-template <ElementType type, wire::Codec codec, Kept kept>
+template <class Elements, class Codecs>
 class ReduceAgent {
  public:
   __device__ explicit ReduceAgent(const ReduceLaunch& launch)
-      : launch_(launch),
-        extent_(launch.call.layout.shardElems(launch.shard)),
-        sum_(launch),
-        writer_(launch.output, launch.residual, launch.gain, sum_.isPoisoned()) {}
+      : shard_(launch.call.layout, launch.shard),
+        task_{launch.call, launch.rule, launch.shard, 1, launch.output, launch.residual},
+        sum_(launch, shard_),
+        writer_(task_) {}
 
-  __device__ void run() {
-    const CallContext& call = launch_.call;
-    if (isFirstOfRow()) storeHeader(call, call.state->ordinal, launch_.output);
-    for (BlockWalk walk(call.layout.shardTiles(0) * wire::kTileBlocks); !walk.atEnd();
-         walk.advance()) {
-      const uint32_t n = extent_.valuesOfLane(walk.block);
-      const Values residual = writer_.loadResidual(walk.block, n);
-      writer_.write(walk.block, n, sum_.ofBlock(walk.block, n), residual);
+  __device__ __forceinline__ void run() {
+    if (isFirstOfRow()) storeHeader(task_.call, task_.output);
+    for (TileWalk walk(shard_.nTiles()); !walk.atEnd(); walk.advance()) {
+      const TileExtent extent = shard_.ofTile(walk.tile);
+      const TileValues sum = sum_.ofTile(walk.tile, extent);
+      writer_.write(walk.tile, extent, sum, writer_.loadResidual(walk.tile, extent));
     }
-    writer_.finish(call.state, 1);
+    clearRest(task_.call.layout, shard_, task_.output);
+    writer_.finish();
   }
 
  private:
-  const ReduceLaunch& launch_;
-  ShardExtent extent_;
-  ShardSum<type, codec> sum_;
-  BlockWriter<codec, kept> writer_;
+  static constexpr Kept kKept = Codecs::kIsFixed ? Kept::residual : Kept::anything;
+
+  ShardView shard_;
+  CodingTask task_;
+  ShardSum<Elements, Codecs> sum_;
+  TileWriter<Codecs, kKept> writer_;
 };
 
 // Stores the sum as values, which ends the call.
-template <ElementType type, wire::Codec codec>
+template <class Elements, class Codecs>
 class ReduceIntoValuesAgent {
  public:
   __device__ explicit ReduceIntoValuesAgent(const ReduceLaunch& launch)
-      : launch_(launch), extent_(launch.call.layout.shardElems(launch.shard)), sum_(launch) {}
+      : launch_(launch),
+        shard_(launch.call.layout, launch.shard),
+        sum_(launch, shard_),
+        values_(launch.call.type, launch.values, 0) {}
 
-  __device__ void run() {
-    auto* const values = static_cast<typename ElementTraits<type>::Storage*>(launch_.values);
+  __device__ __forceinline__ void run() {
     bool allFinite = true;
-    for (BlockWalk walk(extent_.nBlocks()); !walk.atEnd(); walk.advance()) {
-      const uint32_t n = extent_.valuesOfLane(walk.block);
-      allFinite &=
-          storeValues<type>(sum_.ofBlock(walk.block, n), values + firstOfLane(walk.block), n);
+    for (TileWalk walk(shard_.nTiles()); !walk.atEnd(); walk.advance()) {
+      const TileExtent extent = shard_.ofTile(walk.tile);
+      allFinite &= values_.store(sum_.ofTile(walk.tile, extent), walk.tile, extent);
     }
     endCall(launch_.call.state, allFinite);
   }
 
  private:
   const ReduceLaunch& launch_;
-  ShardExtent extent_;
-  ShardSum<type, codec> sum_;
+  ShardView shard_;
+  ShardSum<Elements, Codecs> sum_;
+  Elements values_;
 };
 
 }  // namespace cinch::cuda

@@ -1,42 +1,53 @@
 // The sum of all ranks' parts of the owned shard: what both kinds of reduce begin with.
 #pragma once
 
-#include "kernels/core/call_state.h"
-#include "kernels/core/input_factor.h"
-#include "kernels/cuda/agent/encoded_shard.cuh"
+#include "kernels/cuda/agent/tile_writer.cuh"
 
 namespace cinch::cuda {
 
-template <ElementType type, wire::Codec codec>
+template <class Elements, class Codecs>
 class ShardSum {
  public:
   // All lanes of a warp make it together: every warp looks at every peer's header, and the first
   // one reports.
-  __device__ explicit ShardSum(const ReduceLaunch& launch)
+  __device__ ShardSum(const ReduceLaunch& launch, const ShardView& shard)
       : launch_(launch),
-        strideBytes_(launch.call.layout.strideBytes()),
-        inputFactor_(core::valueOf<type>(launch.inputFactor)),
-        poisoned_(core::isPoisoned(*launch.call.state)),
+        strideBytes_(shard.strideBytes),
+        codec_(launch.call, launch.shard),
+        input_(launch.call.type, launch.ownInput, 0),
+        residual_(ResidualPlace{ownResidual(launch, shard), launch.rule.residualType,
+                                core::isPoisoned(*launch.call.state)}),
         accepted_(acceptPeers()) {}
 
-  // This lane's values of a block, of which `n` exist: the parts in rank order, times the factor.
-  // NaN where a peer's header was refused. Each block once: the own part's residual is used up.
-  __device__ Values ofBlock(uint32_t block, uint32_t n) const {
-    Values sum = filled(-0.0f);  // the number that changes no other when added
-    addPeers(block, 0, launch_.shard, &sum);
-    add(ownPart(block, n), &sum);
-    addPeers(block, launch_.shard + 1, launch_.call.layout.nShards, &sum);
-#pragma unroll
-    for (float& value : sum.at) value *= launch_.factor;
-    return accepted_ ? sum : filled(kNan);
-  }
-
-  __device__ bool isPoisoned() const {
-    return poisoned_;
+  // The values of a tile: the parts in rank order, times the factor. NaN where a peer's header was
+  // refused. Each tile once, in rising order: the own part's residual is used up.
+  __device__ TileValues ofTile(uint32_t tile, TileExtent extent) {
+    codec_.seek(tile);
+    const TileValues own = ownPart(tile, extent);
+    TileValues sum = filled(-0.0f);  // the number that changes no other when added
+    // One copy of the code for the peers before the own part and for those behind it.
+#pragma unroll 1
+    for (uint32_t half = 0; half < 2; ++half) {
+      const uint32_t begin = half == 0 ? 0 : launch_.shard + 1;
+      const uint32_t end = half == 0 ? launch_.shard : launch_.call.layout.nShards;
+      addPeers(tile, extent, begin, end, sum);
+      if (half == 0) add(own, sum);
+    }
+    forEachValue([&](uint32_t slot, uint32_t i) { sum.at[slot][i] *= launch_.factor; });
+    if (accepted_) return sum;
+    markCold();
+    return filled(kNan);
   }
 
  private:
-  using Storage = typename ElementTraits<type>::Storage;
+  using Residual = std::conditional_t<Codecs::kIsFixed, Fp32Residual, AnyResidual>;
+  static constexpr uint32_t kPeersInFlight = Codecs::kIsFixed ? 2 : 1;
+
+  __device__ static void* ownResidual(const ReduceLaunch& launch, const ShardView& shard) {
+    if (!launch.ownResidual) return nullptr;
+    return static_cast<uint8_t*>(launch.ownResidual) +
+           residualOffset<Codecs::kIsFixed>(launch.rule.residualType, launch.call.layout, shard);
+  }
 
   __device__ const uint8_t* peer(uint32_t rank) const {
     return launch_.peers + rank * strideBytes_;
@@ -45,42 +56,37 @@ class ShardSum {
   __device__ bool acceptPeers() const {
     const CallContext& call = launch_.call;
     uint32_t faults = 0;
-    for (uint32_t rank = threadIdx.x % kWarpThreads; rank < call.layout.nShards;
-         rank += kWarpThreads)
-      if (rank != launch_.shard) faults |= faultsOfShard(call, call.state->ordinal, peer(rank));
+    for (uint32_t rank = laneOfWarp(); rank < call.layout.nShards; rank += kWarpThreads)
+      if (rank != launch_.shard) faults |= faultsOfShard(call, peer(rank));
     if (isFirstWarpOfRow()) reportFaults(call, faults);
     return !__any_sync(kAllLanes, faults != 0);
   }
 
-  __device__ void addPeers(uint32_t block, uint32_t first, uint32_t end, Values* sum) const {
-#pragma unroll 2
-    for (uint32_t rank = first; rank < end; ++rank)
-      add(decodeOctet(loadCoded<codec>(peer(rank), block)), sum);
+  __device__ void addPeers(uint32_t tile, TileExtent extent, uint32_t begin, uint32_t end,
+                           TileValues& sum) const {
+#pragma unroll kPeersInFlight
+    for (uint32_t rank = begin; rank < end; ++rank)
+      add(codec_.decode(tile, extent, peer(rank)), sum);
   }
 
-  __device__ static void add(const Values& part, Values* sum) {
-#pragma unroll
-    for (uint32_t i = 0; i < kValuesPerLane; ++i) sum->at[i] += part.at[i];
+  __device__ static void add(const TileValues& part, TileValues& sum) {
+    forEachValue([&](uint32_t slot, uint32_t i) { sum.at[slot][i] += part.at[slot][i]; });
   }
 
   // The caller's own part, exact: its residual is used up.
-  __device__ Values ownPart(uint32_t block, uint32_t n) const {
-    const uint64_t first = firstOfLane(block);
-    const auto* input = static_cast<const Storage*>(launch_.ownInput);
-    Values own = toValues<type>(loadOctet(input + first, n), inputFactor_);
-    if (!launch_.ownResidual) return own;
-    const Values residual = loadOctet(launch_.ownResidual + first, n);
-#pragma unroll
-    for (uint32_t i = 0; i < kValuesPerLane; ++i)
-      own.at[i] = poisoned_ ? own.at[i] : own.at[i] + residual.at[i];
-    storeOctet(filled(0.0f), launch_.ownResidual + first, n);
+  __device__ TileValues ownPart(uint32_t tile, TileExtent extent) {
+    TileValues own = input_.valuesOf(input_.load(tile, extent), launch_.inputFactor);
+    if (!residual_.exists()) return own;
+    if (!core::isPoisoned(*launch_.call.state)) add(residual_.load(tile, extent), own);
+    residual_.clear(tile, extent);
     return own;
   }
 
   const ReduceLaunch& launch_;
   uint64_t strideBytes_;
-  float inputFactor_;
-  bool poisoned_;
+  ShardCodec<Codecs> codec_;
+  Elements input_;
+  Residual residual_;
   bool accepted_;
 };
 

@@ -1,14 +1,17 @@
-// What the three launches share: a kernel instance, a grid, and the launch itself.
+// What the three launches share: a grid, and the launch itself.
 #pragma once
 
-#include <cuda_runtime.h>
+#include <cuda_runtime_api.h>
 
 #include "kernels/cuda/dispatch/grid.h"
 #include "kernels/cuda/dispatch/instance.h"
+#include "kernels/cuda/dispatch/kernel_bounds.cuh"
 #include "kernels/cuda/tuning/codec_tuning.h"
-#include "kernels/device_table.h"
 
 namespace cinch::cuda {
+
+template <class Launch>
+using Kernel = void (*)(Launch);
 
 inline bool isCodedBuffer(const uint8_t* buffer) {
   return reinterpret_cast<uintptr_t>(buffer) % 16 == 0;
@@ -17,12 +20,17 @@ inline bool isCodedBuffer(const uint8_t* buffer) {
 // Enqueues `kernel` with a copy of `launch`. The error is this call's own: the runtime's last error
 // may be an old one.
 template <class Launch>
-cudaError_t launchGrid(void (*kernel)(Launch), dim3 grid, const Launch& launch, void* stream) {
+cudaError_t launchRows(Kernel<Launch> kernel, uint32_t nRows, const Launch& launch, void* stream) {
+  if (!kernel) return cudaErrorInvalidValue;
   cudaLaunchConfig_t config = {};
-  config.gridDim = grid;
-  config.blockDim = kThreadsPerCta;
+  // Mixed shards are described in device memory; none has more tiles than the bucket.
+  const wire::ShardLayout& layout = launch.call.layout;
+  const uint64_t nTiles = layout.isMixed() ? layout.tiles() : layout.shardTiles(0);
+  if (const cudaError_t error = gridFor(nTiles, nRows, &config.gridDim)) return error;
+  config.blockDim = dim3(kThreadsPerCta);
   config.stream = static_cast<cudaStream_t>(stream);
-  return cudaLaunchKernelEx(&config, kernel, launch);
+  void* arguments[] = {const_cast<Launch*>(&launch)};
+  return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), arguments);
 }
 
 }  // namespace cinch::cuda

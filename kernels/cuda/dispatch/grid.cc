@@ -8,7 +8,7 @@
 namespace cinch::cuda {
 namespace {
 
-// CTAs that the current device holds at a time.
+// CTAs that a grid may have on the current device.
 cudaError_t residentCtas(uint64_t* nCtas) {
   int device = 0;
   if (const cudaError_t error = cudaGetDevice(&device)) return error;
@@ -17,7 +17,8 @@ cudaError_t residentCtas(uint64_t* nCtas) {
                                          std::pair{cudaDevAttrComputeCapabilityMajor, &major},
                                          std::pair{cudaDevAttrComputeCapabilityMinor, &minor}})
     if (const cudaError_t error = cudaDeviceGetAttribute(value, attribute, device)) return error;
-  *nCtas = uint64_t{codecTuning(10 * major + minor).ctasPerSm} * nSms;
+  *nCtas = gridLimit(codecTuning(static_cast<uint32_t>(10 * major + minor)),
+                     static_cast<uint64_t>(nSms));
   return cudaSuccess;
 }
 
@@ -27,11 +28,11 @@ uint64_t ceilDivide(uint64_t a, uint64_t b) {
 
 }  // namespace
 
-cudaError_t gridFor(uint64_t nBlocks, uint32_t nRows, dim3* grid) {
-  if (nRows == 0 || nRows > kMaxGridRows || nBlocks > kMaxRowBlocks) return cudaErrorInvalidValue;
+cudaError_t gridFor(uint64_t nTiles, uint32_t nRows, dim3* grid) {
+  if (nRows == 0 || nRows > kMaxGridRows || nTiles > kMaxRowTiles) return cudaErrorInvalidValue;
   uint64_t resident = 0;
   if (const cudaError_t error = residentCtas(&resident)) return error;
-  const uint64_t wanted = ceilDivide(nBlocks, kBlocksPerCta);
+  const uint64_t wanted = ceilDivide(nTiles, kTilesPerCta);
   const uint64_t fits = ceilDivide(resident, nRows);
   *grid = dim3(static_cast<uint32_t>(std::clamp<uint64_t>(wanted, 1, fits)), nRows);
   return cudaSuccess;

@@ -1,38 +1,30 @@
-// From the element type and codec of a call to template arguments.
+// From a launch to the kernel that does it.
 #pragma once
 
-#include "kernels/device_table.h"
+#include "kernels/cuda/agent/codec_choice.cuh"
+#include "kernels/cuda/agent/tile_elements.cuh"
 
 namespace cinch::cuda {
 
-template <ElementType type, class Result, class Call>
-Result withCodec(wire::Codec codec, Result unknown, const Call& call) {
-  using wire::Codec;
-  switch (codec) {
-    case Codec::q2:
-      return call.template operator()<type, Codec::q2>();
-    case Codec::q4:
-      return call.template operator()<type, Codec::q4>();
-    case Codec::q8:
-      return call.template operator()<type, Codec::q8>();
-  }
-  return unknown;
-}
-
-// Returns call.operator()<type, codec>() for the type and codec of `context`, or `unknown` where
-// either is none that this library knows.
-template <class Result, class Call>
-Result withInstance(const CallContext& context, Result unknown, const Call& call) {
-  const wire::Codec codec = context.layout.codec;
-  switch (context.type) {
-    case ElementType::fp32:
-      return withCodec<ElementType::fp32>(codec, unknown, call);
-    case ElementType::fp16:
-      return withCodec<ElementType::fp16>(codec, unknown, call);
-    case ElementType::bf16:
-      return withCodec<ElementType::bf16>(codec, unknown, call);
-  }
-  return unknown;
+// Returns kernelOf.operator()<Elements, Codecs>(): of one type and codec where the launch is plain
+// and its codec has kernels of its own, else of any. Null where type or codec are none that this
+// library knows.
+template <class Kernel, class KernelOf>
+Kernel chooseKernel(const CallContext& call, bool isPlain, const KernelOf& kernelOf) {
+  const wire::ShardLayout& layout = call.layout;
+  if (call.type > ElementType::bf16) return nullptr;
+  if (!layout.isMixed() && !codec::findCodec(layout.codec.id)) return nullptr;
+  const auto ofType = [&]<ElementType type>() {
+    return codec::withCodecOf<Kernel>(FrequentCodecs{}, layout.codec.id, nullptr, [&]<class C>() {
+      return kernelOf.template operator()<Elements<type>, OneCodec<C>>();
+    });
+  };
+  Kernel kernel = nullptr;
+  if (isPlain && !layout.isMixed())
+    kernel = call.type == ElementType::fp32   ? ofType.template operator()<ElementType::fp32>()
+             : call.type == ElementType::fp16 ? ofType.template operator()<ElementType::fp16>()
+                                              : ofType.template operator()<ElementType::bf16>();
+  return kernel ? kernel : kernelOf.template operator()<AnyElements, AnyCodec>();
 }
 
 }  // namespace cinch::cuda

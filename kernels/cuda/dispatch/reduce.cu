@@ -5,38 +5,29 @@
 namespace cinch::cuda {
 namespace {
 
-template <ElementType type, wire::Codec codec, Kept kept>
-__global__ void __launch_bounds__(kThreadsPerCta, ctasForRegisters(kept))
+template <class Elements, class Codecs>
+__global__ void __launch_bounds__(kThreadsPerCta, kCtasForReduce<Codecs>)
     reduceKernel(const __grid_constant__ ReduceLaunch launch) {
-  ReduceAgent<type, codec, kept>(launch).run();
+  ReduceAgent<Elements, Codecs>(launch).run();
 }
 
-template <ElementType type, wire::Codec codec>
-__global__ void __launch_bounds__(kThreadsPerCta, ctasForRegisters(Kept::codes))
+template <class Elements, class Codecs>
+__global__ void __launch_bounds__(kThreadsPerCta, kCtasForReduce<Codecs>)
     reduceIntoValuesKernel(const __grid_constant__ ReduceLaunch launch) {
-  ReduceIntoValuesAgent<type, codec>(launch).run();
-}
-
-template <ElementType type, wire::Codec codec>
-auto kernelFor(const ReduceLaunch& launch) {
-  if (launch.values) return reduceIntoValuesKernel<type, codec>;
-  return keptBy(launch) == Kept::statistics ? reduceKernel<type, codec, Kept::statistics>
-                                            : reduceKernel<type, codec, Kept::residual>;
+  ReduceIntoValuesAgent<Elements, Codecs>(launch).run();
 }
 
 }  // namespace
 
 int launchReduce(const ReduceLaunch* launch, void* stream) {
-  const wire::ShardLayout& layout = launch->call.layout;
   if (!isCodedBuffer(launch->peers) || !isCodedBuffer(launch->output))
     return cudaErrorMisalignedAddress;
-  dim3 grid;
-  const uint64_t nBlocks = layout.shardTiles(0) * wire::kTileBlocks;
-  if (const cudaError_t error = gridFor(nBlocks, 1, &grid)) return error;
-  return withInstance(launch->call, cudaErrorInvalidValue,
-                      [&]<ElementType type, wire::Codec codec>() {
-                        return launchGrid(kernelFor<type, codec>(*launch), grid, *launch, stream);
-                      });
+  const auto kernel = chooseKernel<Kernel<ReduceLaunch>>(
+      launch->call, isPlain(*launch), [&]<class Elements, class Codecs>() -> Kernel<ReduceLaunch> {
+        if (launch->values) return reduceIntoValuesKernel<Elements, Codecs>;
+        return reduceKernel<Elements, Codecs>;
+      });
+  return launchRows(kernel, 1, *launch, stream);
 }
 
 }  // namespace cinch::cuda

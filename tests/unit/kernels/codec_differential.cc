@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
+#include <random>
 
 #include "kernels/core/shard_header.h"
+#include "kernels/wire/mixed_layout.h"
+#include "tests/unit/kernels/data_sets.h"
 
 namespace cinch::test {
 namespace {
@@ -14,66 +18,121 @@ namespace {
 constexpr uint32_t kPlan = 0xabcd, kSlot = 2;
 constexpr uint32_t kFillByte = 0xee;
 
-const host::HostCodec& reference() {
-  return *host::findHostCodec("reference");
-}
-
-wire::ShardLayout layoutOf(const DifferentialCase& shape) {
-  const wire::Codec codec = kCodecs[shape.seed % 3];
-  if (shape.seed % 7 < 3)
-    return wire::ShardLayout::fixed(shape.count / shape.nShards, shape.nShards, codec);
-  return {shape.count, shape.nShards, codec};
+// Runs of tiles with codecs of their own, the first of them `codec`.
+std::vector<wire::Segment> drawSegments(uint64_t count, wire::CodecFormat codec,
+                                        std::mt19937& random) {
+  std::vector<wire::Segment> segments;
+  for (uint64_t left = wire::ShardLayout::tilesOf(count); left > 0;) {
+    const uint64_t nTiles = std::min<uint64_t>(left, 1 + random() % 3);
+    segments.push_back({nTiles, codec});
+    codec = codec::kCodecs[random() % codec::kCodecs.size()].format;
+    left -= nTiles;
+  }
+  return segments;
 }
 
 // Everything that a seed decides.
-struct Setup {
-  Setup(Backend theBackend, const DifferentialCase& shape)
-      : backend(theBackend),
-        layout(layoutOf(shape)),
-        type(kTypes[shape.seed / 3 % 3]),
-        seed(shape.seed),
-        shard(shape.seed % shape.nShards),
-        skipShard(shape.seed % 2 ? static_cast<int32_t>(shard) : -1),
-        valueOffset(shape.seed / 9 % 3 ? shape.seed % 7 * elementBytes(type) : 0),
-        residualOffset(shape.seed / 9 % 3 ? shape.seed % 5 * sizeof(float) : 0),
-        codedOffset(backend == Backend::host ? shape.seed % 61 : shape.seed % 3 * 16),
-        feedback(shape.seed % 4 != 0),
-        poisoned(shape.seed % 11 == 3),
-        measures(shape.seed % 5 == 0),
-        inPlace(shape.seed % 19 % 2 == 0),
-        factorElement(toElements(type, {-0.37f})) {}
+class Setup {
+ public:
+  Setup(Backend theBackend, const DifferentialCase& shape);
+  Setup(const Setup&) = delete;
+  Setup& operator=(const Setup&) = delete;
 
   Backend backend;
-  wire::ShardLayout layout;
-  ElementType type;
   uint32_t seed;
+  ElementType type;
+  wire::ShardLayout layout;
   uint32_t shard;
   int32_t skipShard;
   size_t valueOffset, residualOffset, codedOffset;  // bytes from a 64-byte boundary
-  bool feedback, poisoned, measures, inPlace;
-  std::vector<uint8_t> factorElement;
+  bool feedback, poisoned, inPlace;
+  CodingRule rule;
 
   InputFactor inputFactor() const {
-    switch (seed % 13 % 3) {
-      case 0:
-        return {};
-      case 1:
-        return {.value = 2.7f};
-      default:
-        return {.device = factorElement.data()};
-    }
+    return factorKind_ == 2 ? InputFactor{.device = factorElement_.data()}
+                            : InputFactor{.value = factorKind_ == 1 ? 2.7f : 1.0f};
   }
+
   std::vector<uint8_t> values(uint64_t count, uint32_t salt) const {
     return toElements(type, awkward(count, seed + salt));
   }
-  GuardedBytes residual(uint64_t count, uint32_t salt) const {
-    return GuardedBytes(toElements(ElementType::fp32, gaussian(count, seed + salt, 0.3f)),
+  // Of the bucket, and of the shard.
+  GuardedBytes residual() const {
+    return GuardedBytes(toResidual(rule.residualType, layout, residualValues(layout.count, 1)),
                         residualOffset);
+  }
+  GuardedBytes ownerResidual() const {
+    const uint64_t count = layout.shardElems(shard);
+    return GuardedBytes(toResidual(rule.residualType, residualValues(count, 2)), residualOffset);
   }
   GuardedBytes coded(size_t nBytes) const {
     return GuardedBytes(std::vector<uint8_t>(nBytes, kFillByte), codedOffset);
   }
+
+ private:
+  void drawLayout(const DifferentialCase& shape, std::mt19937& random);
+  void drawRule(std::mt19937& random);
+  void drawOffsets(std::mt19937& random);
+  std::vector<float> residualValues(uint64_t count, uint32_t salt) const {
+    return gaussian(count, seed + salt, 0.3f);
+  }
+
+  std::optional<wire::MixedLayout> mixed_;  // what `layout` refers to
+  uint32_t factorKind_;
+  std::vector<uint8_t> factorElement_;
 };
+
+Setup::Setup(Backend theBackend, const DifferentialCase& shape)
+    : backend(theBackend), seed(shape.seed) {
+  std::mt19937 random(seed);
+  type = kTypes[random() % 3];
+  drawLayout(shape, random);
+  shard = static_cast<uint32_t>(random()) % layout.nShards;
+  skipShard = random() % 2 ? static_cast<int32_t>(shard) : -1;
+  feedback = random() % 4 != 0;
+  poisoned = random() % 11 == 0;
+  inPlace = random() % 2;
+  factorKind_ = random() % 3;
+  factorElement_ = toElements(type, {-0.37f});
+  drawRule(random);
+  drawOffsets(random);
+}
+
+void Setup::drawLayout(const DifferentialCase& shape, std::mt19937& random) {
+  const wire::CodecFormat codec = codec::kCodecs[shape.seed % codec::kCodecs.size()].format;
+  switch (random() % 3) {
+    case 0:
+      layout = {shape.count, shape.nShards, codec};
+      break;
+    case 1:
+      layout = wire::ShardLayout::fixed(shape.count / shape.nShards, shape.nShards, codec);
+      break;
+    default:
+      mixed_.emplace(shape.count, shape.nShards, drawSegments(shape.count, codec, random));
+      layout = mixed_->layout();
+  }
+}
+
+void Setup::drawRule(std::mt19937& random) {
+  constexpr float kGains[] = {0.1f, 1.0f, 0.5f}, kDecays[] = {1.0f, 0.9f, 0.5f};
+  rule.gain = kGains[random() % 3];
+  rule.decay = kDecays[random() % 3];
+  rule.residualType = kResidualTypes[random() % 3];
+  rule.rounding = random() % 3 == 0 ? Rounding::stochastic : Rounding::nearest;
+  rule.seed = uint64_t{random()} << 32 | random();
+  rule.measure = random() % 5 == 0;
+}
+
+// int8 residuals are tiles, which never lie at odd places.
+void Setup::drawOffsets(std::mt19937& random) {
+  const bool misaligned = random() % 3 != 0;
+  const uint32_t residualStep = rule.residualType == ResidualType::fp32   ? 4
+                                : rule.residualType == ResidualType::bf16 ? 2
+                                                                          : 16;
+  valueOffset = misaligned ? random() % 7 * elementBytes(type) : 0;
+  residualOffset = misaligned ? random() % 5 * residualStep : 0;
+  codedOffset = backend == Backend::host ? random() % 61 : random() % 3 * 16;
+}
 
 // What a launch left behind.
 struct Outcome {
@@ -124,16 +183,15 @@ void expectSame(Backend backend, const Outcome& found, const Outcome& expected, 
 Outcome encode(const host::HostCodec& codec, const Setup& setup) {
   Outcome outcome(setup);
   const GuardedBytes input(setup.values(setup.layout.count, 0), setup.valueOffset);
-  GuardedBytes residual = setup.residual(setup.layout.count, 1);
+  GuardedBytes residual = setup.residual();
   GuardedBytes output = setup.coded(setup.layout.totalBytes());
   codec.encodeShards({.call = outcome.call(setup),
                       .input = input.data(),
                       .inputFactor = setup.inputFactor(),
-                      .residual = setup.feedback ? residual.floats() : nullptr,
-                      .gain = 0.1f,
+                      .residual = setup.feedback ? residual.data() : nullptr,
+                      .rule = setup.rule,
                       .output = output.data(),
-                      .skipShard = setup.skipShard,
-                      .measure = setup.measures});
+                      .skipShard = setup.skipShard});
   outcome.keep(input, residual, output);
   return outcome;
 }
@@ -143,13 +201,10 @@ std::vector<uint8_t> encodedBucket(const Setup& setup, uint32_t salt) {
   Outcome outcome(setup);
   const auto input = setup.values(setup.layout.count, salt);
   std::vector<uint8_t> all(setup.layout.totalBytes());
-  reference().encodeShards({.call = outcome.call(setup),
-                            .input = input.data(),
-                            .residual = nullptr,
-                            .gain = 0,
-                            .output = all.data(),
-                            .skipShard = -1,
-                            .measure = false});
+  referenceCodec().encodeShards({.call = outcome.call(setup),
+                                 .input = input.data(),
+                                 .residual = nullptr,
+                                 .output = all.data()});
   return all;
 }
 
@@ -175,24 +230,23 @@ Outcome reduce(const host::HostCodec& codec, const Setup& setup, const std::vect
   const uint64_t count = setup.layout.shardElems(setup.shard);
   const GuardedBytes peers(bytes, setup.codedOffset);
   GuardedBytes own(setup.values(count, 0), setup.valueOffset);
-  GuardedBytes ownResidual = setup.residual(count, 1), residual = setup.residual(count, 2);
+  GuardedBytes ownResidual = setup.residual(), residual = setup.ownerResidual();
   GuardedBytes output = setup.coded(setup.layout.strideBytes());
   GuardedBytes values(own.size(), setup.valueOffset);
-  codec.reduceShard(
-      {.call = outcome.call(setup),
-       .shard = setup.shard,
-       .peers = peers.data(),
-       .ownInput = own.data(),
-       .inputFactor = setup.inputFactor(),
-       .ownResidual = setup.feedback ? ownResidual.floats() : nullptr,
-       .residual = setup.feedback && into == Into::codes ? residual.floats() : nullptr,
-       .gain = 0.1f,
-       .factor = 1.0f / static_cast<float>(setup.layout.nShards),
-       .output = into == Into::codes ? output.data() : nullptr,
-       .values = into == Into::codes ? nullptr
-                 : setup.inPlace     ? own.data()
-                                     : values.data(),
-       .measure = setup.measures});
+  const bool codes = into == Into::codes;
+  codec.reduceShard({.call = outcome.call(setup),
+                     .shard = setup.shard,
+                     .peers = peers.data(),
+                     .ownInput = own.data(),
+                     .inputFactor = setup.inputFactor(),
+                     .ownResidual = setup.feedback ? ownResidual.data() : nullptr,
+                     .residual = setup.feedback && codes ? residual.data() : nullptr,
+                     .rule = setup.rule,
+                     .factor = 1.0f / static_cast<float>(setup.layout.nShards),
+                     .output = codes ? output.data() : nullptr,
+                     .values = codes           ? nullptr
+                               : setup.inPlace ? own.data()
+                                               : values.data()});
   outcome.keep(peers, own, ownResidual, residual, output, values);
   return outcome;
 }
@@ -222,16 +276,20 @@ std::vector<uint8_t> hostileBytes(const Setup& setup) {
 }
 
 std::string describe(const Setup& setup) {
-  return std::to_string(setup.layout.count) + " x " + nameOf(setup.type) + ", " +
-         nameOf(setup.layout.codec) + ", " + (setup.layout.fixedShard ? "fixed " : "") + "shards " +
-         std::to_string(setup.layout.nShards) + ", seed " + std::to_string(setup.seed);
+  const wire::ShardLayout& layout = setup.layout;
+  return std::to_string(layout.count) + " x " + nameOf(setup.type) + ", " +
+         (layout.isMixed() ? "mixed" : nameOf(layout.codec)) + ", " +
+         (layout.fixedShard ? "fixed " : "") + "shards " + std::to_string(layout.nShards) +
+         ", seed " + std::to_string(setup.seed) + ", " +
+         (setup.feedback ? "residual " + nameOf(setup.rule.residualType) : "no residual") +
+         (setup.rule.rounding == Rounding::stochastic ? ", stochastic" : "");
 }
 
 // Runs `launch` on every codec; each must leave what the reference does, which is returned.
 template <class Launch>
 Outcome expectSameOfAll(std::span<const host::HostCodec> codecs, const Setup& setup,
                         const char* what, const Launch& launch) {
-  const Outcome expected = launch(reference());
+  const Outcome expected = launch(referenceCodec());
   for (const host::HostCodec& codec : codecs) {
     SCOPED_TRACE(codec.name);
     expectSame(setup.backend, launch(codec), expected, what);
@@ -271,8 +329,8 @@ bool expectHostileBytesLikeReference(std::span<const host::HostCodec> codecs, Ba
   SCOPED_TRACE(describe(setup));
   const auto bytes = hostileBytes(setup);
   const Outcome reduced = expectSameReduce(codecs, setup, bytes, Into::codes);
-  const auto& residual = reduced.buffers[kReduceResidual];
-  for (float each : fromElements(ElementType::fp32, residual.data(), residual.size() / 4))
+  for (float each : fromResidual(setup.rule.residualType, reduced.buffers[kReduceResidual].data(),
+                                 setup.layout.shardElems(setup.shard)))
     EXPECT_TRUE(std::isfinite(each));
   expectSameReduce(codecs, setup, bytes, Into::values);
   return expectSameDecode(codecs, setup, bytes).fault == 0;
@@ -280,7 +338,7 @@ bool expectHostileBytesLikeReference(std::span<const host::HostCodec> codecs, Ba
 
 void expectAllReducesLikeReference(const host::HostCodec& codec, const Collective& settings,
                                    uint32_t nCalls) {
-  VirtualRanks found(settings, codec), expected(settings, reference());
+  VirtualRanks found(settings, codec), expected(settings, referenceCodec());
   for (uint32_t call = 0; call < nCalls; ++call) {
     for (uint32_t rank = 0; rank < settings.nRanks; ++rank) {
       const auto values = gaussian(settings.count, 100 * call + rank, 0.01f);

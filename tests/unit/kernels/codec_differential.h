@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "tests/unit/kernels/support.h"
+#include "tests/unit/kernels/virtual_ranks.h"
 
 namespace cinch::test {
 
@@ -14,7 +14,7 @@ namespace cinch::test {
 enum class Backend { host, cuda };
 
 // One launch of each kind, drawn from a seed: every type, codec, cut into shards, alignment, tail,
-// input factor, and mode.
+// input factor, residual storage and mode. Seeds that follow one another take the codecs in turn.
 struct DifferentialCase {
   uint64_t count;  // an upper bound where the seed chooses fixed shards
   uint32_t nShards;

@@ -9,4 +9,7 @@ namespace cinch::test {
 // aligned to 16 bytes.
 void expectGoldenVectors(const host::HostCodec& codec);
 
+// Fails the running test where a codec of the registry has no vectors of an element type.
+void expectVectorsOfAllCodecs();
+
 }  // namespace cinch::test

@@ -1,32 +1,41 @@
-// What the codec tests share: values as elements of a type, data that is hard to code, buffers that
-// notice writes outside, and all ranks of a collective in one process.
+// What the codec tests share: names, values as elements of a type and as residuals, and buffers
+// that notice writes outside.
 #pragma once
 
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
+#include "kernels/codec/registry.h"
 #include "kernels/device_table.h"
 #include "kernels/host/host_codec.h"
 
 namespace cinch::test {
 
 inline constexpr ElementType kTypes[] = {ElementType::fp32, ElementType::fp16, ElementType::bf16};
-inline constexpr wire::Codec kCodecs[] = {wire::Codec::q2, wire::Codec::q4, wire::Codec::q8};
+inline constexpr ResidualType kResidualTypes[] = {ResidualType::fp32, ResidualType::bf16,
+                                                  ResidualType::int8};
 
 std::string nameOf(ElementType type);
-std::string nameOf(wire::Codec codec);
+std::string nameOf(ResidualType type);
+std::string nameOf(wire::CodecFormat codec);
+
+// The specification, in the shape of the codecs that are compared with it.
+const host::HostCodec& referenceCodec();
 
 // Values rounded to elements of `type`, as bytes, and back.
 std::vector<uint8_t> toElements(ElementType type, const std::vector<float>& values);
 std::vector<float> fromElements(ElementType type, const void* elements, size_t count);
 
-std::vector<float> gaussian(size_t count, uint32_t seed, float scale = 1.0f);
+// The residual of a run of values that begins at a tile, as it is stored, and back.
+std::vector<uint8_t> toResidual(ResidualType type, const std::vector<float>& values);
+std::vector<float> fromResidual(ResidualType type, const uint8_t* stored, size_t count);
 
-// Blocks of every awkward kind: constant, zero, -0, subnormal, huge, with NaN or infinities, tiny
-// steps, one outlier, random bit patterns; and ordinary ones between them.
-std::vector<float> awkward(size_t count, uint32_t seed);
+// The same for a whole bucket.
+std::vector<uint8_t> toResidual(ResidualType type, const wire::ShardLayout& layout,
+                                const std::vector<float>& values);
+std::vector<float> fromResidual(ResidualType type, const wire::ShardLayout& layout,
+                                const uint8_t* stored);
 
 // Sum of squared differences over sum of squares.
 double nmse(const std::vector<float>& approximate, const std::vector<double>& exact);
@@ -39,7 +48,6 @@ class GuardedBytes {
 
   uint8_t* data() { return storage_.data() + begin_; }
   const uint8_t* data() const { return storage_.data() + begin_; }
-  float* floats() { return reinterpret_cast<float*>(data()); }
   size_t size() const { return size_; }
   std::vector<uint8_t> content() const { return {data(), data() + size_}; }
   // True while nothing was written in front of the bytes or behind them.
@@ -51,64 +59,6 @@ class GuardedBytes {
 
   size_t size_, begin_;
   std::vector<uint8_t> storage_;
-};
-
-// An AllReduce, or a ReduceScatter where the shards are fixed.
-struct Collective {
-  uint64_t count = 0;
-  uint64_t fixedShard = 0;  // values per rank, instead of `count`
-  uint32_t nRanks = 1;
-  wire::Codec codec = wire::Codec::q4;
-  ElementType type = ElementType::fp32;
-  bool feedback = false;
-  float gain = 0.1f;
-  InputFactor inputFactor = {};
-  float factor = 1.0f;
-  bool measure = false;
-  bool inPlace = false;  // ReduceScatter only
-};
-
-// One rank's buffers and device state.
-struct VirtualRank {
-  std::vector<uint8_t> input, output, encoded, received, reduced;
-  std::vector<float> residual, ownerResidual;
-  SlotState state{};
-  uint32_t fault = 0;
-};
-
-// All ranks of one communicator; messages are copies.
-class VirtualRanks {
- public:
-  VirtualRanks(const Collective& settings, const host::HostCodec& codec);
-
-  // One whole AllReduce on all ranks: encode, exchange, reduce, gather, decode.
-  void run();
-  // One whole ReduceScatter: encode, exchange, reduce into values.
-  void runReduceScatter();
-  // The parts of them, for tests that step in between.
-  void encode();
-  void exchange();
-  void reduce();
-  void reduceIntoValues();
-  void gatherAndDecode();
-
-  const wire::ShardLayout& layout() const { return layout_; }
-  size_t size() const { return ranks_.size(); }
-  VirtualRank& operator[](size_t rank) { return ranks_[rank]; }
-  void setInput(size_t rank, const std::vector<float>& values);
-  std::vector<float> inputOf(size_t rank) const;
-  // What an AllReduce left on a rank, or a ReduceScatter.
-  std::vector<float> outputOf(size_t rank) const;
-
- private:
-  CallContext callOf(VirtualRank& rank);
-  // Stage 2 of a rank, with neither codes nor values as its output yet.
-  ReduceLaunch reduceLaunch(uint32_t rank);
-
-  Collective settings_;
-  const host::HostCodec& codec_;
-  wire::ShardLayout layout_;
-  std::vector<VirtualRank> ranks_;
 };
 
 }  // namespace cinch::test

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/codec/registry.h"
 #include "tests/unit/kernels/golden_vectors.h"
 
 namespace cinch::test {
@@ -17,10 +18,14 @@ TEST(Golden, EveryHostCodecAgrees) {
   }
 }
 
+TEST(Golden, EveryCodecHasVectors) {
+  expectVectorsOfAllCodecs();
+}
+
 // The example of docs/wire-format.md.
 TEST(GoldenExample, FiveValuesAtFourBits) {
   const float values[] = {0.0f, 1.0f, 2.0f, 15.0f, 7.5f};
-  const wire::ShardLayout layout{5, 1, wire::Codec::q4};
+  const wire::ShardLayout layout{5, 1, codec::formatOf("q4")};
   for (const host::HostCodec& codec : host::hostCodecs()) {
     SlotState state{};
     state.ordinal = 1;
@@ -34,10 +39,7 @@ TEST(GoldenExample, FiveValuesAtFourBits) {
     codec.encodeShards({.call = {layout, ElementType::fp32, 0x11223344, 2, &state, nullptr},
                         .input = values,
                         .residual = nullptr,
-                        .gain = 0,
-                        .output = encoded.data(),
-                        .skipShard = -1,
-                        .measure = false});
+                        .output = encoded.data()});
     EXPECT_EQ(encoded, expected) << codec.name;
   }
 }

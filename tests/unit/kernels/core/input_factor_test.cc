@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/kernels/data_sets.h"
 #include "tests/unit/kernels/support.h"
 
 namespace cinch::test {
@@ -30,7 +31,7 @@ struct Encoded {
 Encoded encode(const host::HostCodec& codec, ElementType type, const std::vector<uint8_t>& input,
                const InputFactor& factor) {
   const uint64_t count = input.size() / elementBytes(type);
-  const auto layout = wire::ShardLayout{count, 2, wire::Codec::q8};
+  const auto layout = wire::ShardLayout{count, 2, codec::formatOf("q8")};
   SlotState state{};
   state.ordinal = 1;
   uint32_t fault = 0;
@@ -40,10 +41,8 @@ Encoded encode(const host::HostCodec& codec, ElementType type, const std::vector
                       .input = input.data(),
                       .inputFactor = factor,
                       .residual = residual.data(),
-                      .gain = 0.1f,
-                      .output = encoded.bytes.data(),
-                      .skipShard = -1,
-                      .measure = false});
+                      .rule = {.gain = 0.1f},
+                      .output = encoded.bytes.data()});
   encoded.residual = toElements(ElementType::fp32, residual);
   return encoded;
 }

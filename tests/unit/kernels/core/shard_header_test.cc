@@ -4,11 +4,13 @@
 
 #include <cstring>
 
+#include "kernels/codec/registry.h"
+
 namespace cinch::core {
 namespace {
 
 CallContext someCall() {
-  return {{5000, 4, wire::Codec::q4}, ElementType::bf16, 0xdeadbeef, 77, nullptr, nullptr};
+  return {{5000, 4, codec::formatOf("q4")}, ElementType::bf16, 0xdeadbeef, 77, nullptr, nullptr};
 }
 
 TEST(ShardHeader, BytesAreThoseOfTheFormat) {

@@ -6,11 +6,16 @@
 // reaches, ends the test program with a message.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <limits>
+
+#include "kernels/element/element_traits.h"
 
 #define __device__
+#define __forceinline__ inline
 #define __shared__ static  // one CTA runs at a time
 
 namespace cinch::simt {
@@ -51,13 +56,6 @@ struct alignas(16) uint4 {
   uint32_t x, y, z, w;
 };
 
-inline int32_t min(int32_t a, int32_t b) {
-  return a < b ? a : b;
-}
-inline int32_t max(int32_t a, int32_t b) {
-  return a > b ? a : b;
-}
-
 template <class Value>
 Value cinch::simt::exchange(Value value, uint32_t sourceLane) {
   static_assert(sizeof value <= sizeof(uint64_t));
@@ -83,6 +81,10 @@ inline bool __any_sync(uint32_t, bool value) {
   for (uint32_t distance = 16; distance > 0; distance /= 2)
     any |= __shfl_xor_sync(~0u, any, distance);
   return any != 0;
+}
+
+inline void __syncwarp() {
+  cinch::simt::joinWarp();
 }
 
 inline void __syncthreads() {
@@ -117,6 +119,43 @@ inline uint32_t atomicExch(uint32_t* target, uint32_t value) {
 inline void atomicOr_system(uint32_t* target, uint32_t value) {
   *target |= value;
 }
+
+// kernels/cuda/agent/instructions.cuh
+namespace cinch::cuda {
+
+inline void markCold() {}
+
+inline constexpr bool kHasNanMinimum = true;
+inline constexpr bool kHasPackBf16 = true;
+
+inline float minimumOrNan(float a, float b) {
+  if (a != a || b != b) return std::numeric_limits<float>::quiet_NaN();
+  return a < b ? a : b;
+}
+inline float maximumOrNan(float a, float b) {
+  if (a != a || b != b) return std::numeric_limits<float>::quiet_NaN();
+  return a > b ? a : b;
+}
+
+// The device has a NaN of its own.
+template <ElementType type>
+uint32_t roundedOnDevice(float value) {
+  return value != value ? 0x7fff : ElementTraits<type>::fromFloat(value);
+}
+inline uint32_t packBf16(float low, float high) {
+  return roundedOnDevice<ElementType::bf16>(low) | roundedOnDevice<ElementType::bf16>(high) << 16;
+}
+inline uint32_t packFp16(float low, float high) {
+  return roundedOnDevice<ElementType::fp16>(low) | roundedOnDevice<ElementType::fp16>(high) << 16;
+}
+inline float lowFp16(uint32_t packed) {
+  return ElementTraits<ElementType::fp16>::toFloat(static_cast<uint16_t>(packed));
+}
+inline float highFp16(uint32_t packed) {
+  return ElementTraits<ElementType::fp16>::toFloat(static_cast<uint16_t>(packed >> 16));
+}
+
+}  // namespace cinch::cuda
 
 template <class Value>
 Value __ldcs(const Value* from) {

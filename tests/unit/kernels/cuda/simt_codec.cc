@@ -10,50 +10,71 @@ namespace cinch::test {
 namespace {
 
 using cuda::Kept;
+using cuda::ShardView;
 
-// Fewer CTAs than there is work for, so that half warps walk more than one block.
+// Fewer CTAs than there is work for, so that warps walk more than one tile.
 constexpr uint32_t kCtasPerRow = 2;
 
-template <class Launch, class Agent>
-void runGrid(const Launch& launch, uint32_t nRows, const Agent& agent) {
-  const simt::Dim dim{{kCtasPerRow, nRows}, cuda::kThreadsPerCta};
-  const bool known =
-      cuda::withInstance(launch.call, false, [&]<ElementType type, wire::Codec codec>() {
-        simt::run(dim, [&] { agent.template operator()<type, codec>(); });
-        return true;
-      });
-  if (!known) simt::fail("unknown type or codec");
+template <class Launch>
+using Kernel = void (*)(const Launch&);
+
+template <class Launch>
+void runGrid(Kernel<Launch> kernel, const Launch& launch, uint32_t nRows) {
+  if (!kernel) simt::fail("unknown type or codec");
+  simt::run({{kCtasPerRow, nRows}, cuda::kThreadsPerCta}, [&] { kernel(launch); });
+}
+
+template <class Elements, class Codecs, Kept kept>
+void encodeKernel(const EncodeLaunch& launch) {
+  if (static_cast<int64_t>(blockIdx.y) == launch.skipShard) return;
+  cuda::EncodeAgent<Elements, Codecs, kept>(launch, ShardView(launch.call.layout, blockIdx.y))
+      .run();
+}
+
+template <class Elements, class Codecs>
+void reduceKernel(const ReduceLaunch& launch) {
+  if (launch.values)
+    cuda::ReduceIntoValuesAgent<Elements, Codecs>(launch).run();
+  else
+    cuda::ReduceAgent<Elements, Codecs>(launch).run();
+}
+
+template <class Elements, class Codecs>
+void decodeKernel(const DecodeLaunch& launch) {
+  cuda::DecodeAgent<Elements, Codecs>(launch, ShardView(launch.call.layout, blockIdx.y)).run();
 }
 
 void encodeShards(const EncodeLaunch& launch) {
-  runGrid(launch, launch.call.layout.nShards, [&]<ElementType type, wire::Codec codec>() {
-    if (static_cast<int64_t>(blockIdx.y) == launch.skipShard) return;
-    switch (cuda::keptBy(launch)) {
-      case Kept::codes:
-        return cuda::EncodeAgent<type, codec, Kept::codes>(launch, blockIdx.y).run();
-      case Kept::residual:
-        return cuda::EncodeAgent<type, codec, Kept::residual>(launch, blockIdx.y).run();
-      case Kept::statistics:
-        return cuda::EncodeAgent<type, codec, Kept::statistics>(launch, blockIdx.y).run();
-    }
-  });
+  const Kept kept = cuda::keptBy(launch);
+  const auto kernel = cuda::chooseKernel<Kernel<EncodeLaunch>>(
+      launch.call, kept != Kept::anything,
+      [&]<class Elements, class Codecs>() -> Kernel<EncodeLaunch> {
+        if constexpr (!Codecs::kIsFixed)
+          return encodeKernel<Elements, Codecs, Kept::anything>;
+        else if (kept == Kept::codes)
+          return encodeKernel<Elements, Codecs, Kept::codes>;
+        else
+          return encodeKernel<Elements, Codecs, Kept::residual>;
+      });
+  runGrid(kernel, launch, launch.call.layout.nShards);
 }
 
 void reduceShard(const ReduceLaunch& launch) {
-  runGrid(launch, 1, [&]<ElementType type, wire::Codec codec>() {
-    if (launch.values)
-      cuda::ReduceIntoValuesAgent<type, codec>(launch).run();
-    else if (cuda::keptBy(launch) == Kept::statistics)
-      cuda::ReduceAgent<type, codec, Kept::statistics>(launch).run();
-    else
-      cuda::ReduceAgent<type, codec, Kept::residual>(launch).run();
-  });
+  runGrid(cuda::chooseKernel<Kernel<ReduceLaunch>>(
+              launch.call, cuda::isPlain(launch),
+              []<class Elements, class Codecs>() -> Kernel<ReduceLaunch> {
+                return reduceKernel<Elements, Codecs>;
+              }),
+          launch, 1);
 }
 
 void decodeShards(const DecodeLaunch& launch) {
-  runGrid(launch, launch.call.layout.nShards, [&]<ElementType type, wire::Codec codec>() {
-    cuda::DecodeAgent<type, codec>(launch, blockIdx.y).run();
-  });
+  runGrid(cuda::chooseKernel<Kernel<DecodeLaunch>>(
+              launch.call, true,
+              []<class Elements, class Codecs>() -> Kernel<DecodeLaunch> {
+                return decodeKernel<Elements, Codecs>;
+              }),
+          launch, launch.call.layout.nShards);
 }
 
 }  // namespace

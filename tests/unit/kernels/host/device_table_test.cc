@@ -5,7 +5,8 @@
 
 #include <cstring>
 
-#include "tests/unit/kernels/support.h"
+#include "tests/unit/kernels/data_sets.h"
+#include "tests/unit/kernels/virtual_ranks.h"
 #if CINCH_FAKE_RUNTIME
 #include "tests/unit/kernels/host/fake_runtime.h"
 #endif
@@ -150,20 +151,16 @@ TEST_F(BoundTableTest, LaunchesRunTheCodec) {
   const EncodeLaunch encode{.call = call,
                             .input = rank.input.data(),
                             .residual = nullptr,
-                            .gain = 0,
                             .output = rank.encoded.data(),
-                            .skipShard = 0,
-                            .measure = false};
+                            .skipShard = 0};
   const ReduceLaunch reduce{.call = call,
                             .shard = 0,
                             .peers = rank.received.data(),
                             .ownInput = rank.input.data(),
                             .ownResidual = nullptr,
                             .residual = nullptr,
-                            .gain = 0,
                             .factor = 1.0f,
-                            .output = rank.reduced.data(),
-                            .measure = false};
+                            .output = rank.reduced.data()};
   const DecodeLaunch decode{call, rank.reduced.data(), rank.output.data()};
   EXPECT_EQ(table_->encode(&encode, nullptr), 0);
   EXPECT_EQ(table_->reduce(&reduce, nullptr), 0);

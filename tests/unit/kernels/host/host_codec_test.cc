@@ -7,6 +7,7 @@
 #include <span>
 
 #include "tests/unit/kernels/codec_differential.h"
+#include "tests/unit/kernels/data_sets.h"
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -46,7 +47,7 @@ std::vector<uint8_t> runWith(unsigned modes, const host::HostCodec& codec) {
   _mm_setcsr(saved);
   EXPECT_EQ(after & ~_MM_EXCEPT_MASK, modes & ~_MM_EXCEPT_MASK)
       << codec.name << " did not put the thread's modes back";
-  std::vector<uint8_t> left = toElements(ElementType::fp32, ranks[0].residual);
+  std::vector<uint8_t> left = ranks[0].residual;
   for (const auto* bytes : {&ranks[0].encoded, &ranks[0].reduced, &ranks[0].output})
     left.insert(left.end(), bytes->begin(), bytes->end());
   return left;

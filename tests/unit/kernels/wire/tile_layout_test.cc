@@ -3,61 +3,181 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <string>
 #include <vector>
 
-#include "tests/unit/kernels/support.h"
+#include "kernels/codec/registry.h"
 
 namespace cinch::wire {
 namespace {
 
-// Every byte of a shard belongs to exactly one of: header, a pair, a block's codes.
-TEST(TileLayout, PartsFillAShardWithoutOverlap) {
+// A codec for each width that codes may have, in blocks of each size; of no family.
+std::vector<CodecFormat> allShapes() {
+  std::vector<CodecFormat> shapes;
+  uint8_t id = 1;
+  for (uint8_t bits : {1, 2, 3, 4, 5, 6, 8, 16})
+    for (uint16_t blockElems : {64, 128, 256})
+      for (uint8_t metaBytes : {0, 2, 4, 10}) shapes.push_back({id++, bits, metaBytes, blockElems});
+  return shapes;
+}
+
+CodecFormat anyCodec(std::mt19937_64& random) {
+  return codec::kCodecs[random() % codec::kCodecs.size()].format;
+}
+
+std::string describe(CodecFormat shape) {
+  return std::to_string(shape.bits) + " bits, blocks of " + std::to_string(shape.blockElems) +
+         " with " + std::to_string(shape.blockMetaBytes) + " bytes";
+}
+
+std::vector<uint32_t> randomCodes(CodecFormat shape, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<uint32_t> codes(shape.blockElems);
+  for (uint32_t& code : codes) code = static_cast<uint32_t>(random()) & ((1u << shape.bits) - 1);
+  return codes;
+}
+
+std::vector<uint8_t> packed(CodecFormat shape, const std::vector<uint32_t>& codes) {
+  std::vector<uint8_t> bytes(shape.blockCodeBytes(), 0);
+  for (uint32_t i = 0; i < codes.size(); ++i) insertCode(shape, bytes.data(), i, codes[i]);
+  return bytes;
+}
+
+// Every byte of a piece is metadata of one block, codes of one block, or padding between the two.
+TEST(TileLayout, PartsFillTilesWithoutOverlap) {
   constexpr uint64_t kTiles = 3;
-  for (Codec codec : test::kCodecs) {
-    std::vector<int> owners(kHeaderBytes + kTiles * tileBytes(codec), 0);
+  for (const CodecFormat shape : allShapes()) {
+    SCOPED_TRACE(describe(shape));
+    std::vector<int> owners(kTiles * shape.tileBytes(), 0);
     const auto own = [&](uint64_t first, uint64_t nBytes) {
       for (uint64_t i = first; i < first + nBytes; ++i) ++owners.at(i);
     };
-    own(0, kHeaderBytes);
-    for (uint64_t block = 0; block < kTiles * kTileBlocks; ++block) {
-      own(pairOffset(codec, block), kBlockMetaBytes);
-      own(codesOffset(codec, block), blockCodeBytes(codec));
+    for (uint64_t block = 0; block < kTiles * shape.tileBlocks(); ++block) {
+      own(metaOffset(shape, block), shape.blockMetaBytes);
+      own(codesOffset(shape, block), shape.blockCodeBytes());
     }
-    for (int count : owners) ASSERT_EQ(count, 1) << test::nameOf(codec);
+    const uint64_t usedMetaBytes = shape.tileBlocks() * shape.blockMetaBytes;
+    for (uint64_t i = 0; i < owners.size(); ++i) {
+      const uint64_t inTile = i % shape.tileBytes();
+      const bool isPadding = inTile >= usedMetaBytes && inTile < shape.tileMetaBytes();
+      ASSERT_EQ(owners[i], isPadding ? 0 : 1) << i;
+    }
   }
 }
 
-TEST(TileLayout, SizesOfVersionOne) {
-  EXPECT_EQ(tileBytes(Codec::q2), 288u);
-  EXPECT_EQ(tileBytes(Codec::q4), 544u);
-  EXPECT_EQ(tileBytes(Codec::q8), 1056u);
-  EXPECT_EQ(pairOffset(Codec::q4, 0), 16u);
-  EXPECT_EQ(codesOffset(Codec::q4, 0), 48u);
-  EXPECT_EQ(codesOffset(Codec::q4, 7), 48u + 7 * 64);
-  EXPECT_EQ(pairOffset(Codec::q4, 8), 16u + 544);
+TEST(TileLayout, CodesAndTilesAreAligned) {
+  for (const CodecFormat shape : allShapes()) {
+    EXPECT_EQ(shape.tileMetaBytes() % kAlignment, 0u) << describe(shape);
+    EXPECT_LT(shape.tileMetaBytes(), shape.tileBlocks() * shape.blockMetaBytes + kAlignment);
+    EXPECT_EQ(shape.tileBytes() % kAlignment, 0u) << describe(shape);
+  }
+}
+
+// The table of docs/wire-format.md.
+TEST(TileLayout, SizesOfTheDocument) {
+  struct Row {
+    const char* codec;
+    uint32_t id, metaBytes, bits, tileBytes;
+  };
+  constexpr Row kRows[] = {
+      {"q2", 2, 4, 2, 288},        {"q3", 3, 4, 3, 416},        {"q4", 4, 4, 4, 544},
+      {"q5", 5, 4, 5, 672},        {"q6", 6, 4, 6, 800},        {"q8", 8, 4, 8, 1056},
+      {"c2", 18, 2, 2, 272},       {"c3", 19, 2, 3, 400},       {"c4", 20, 2, 4, 528},
+      {"c5", 21, 2, 5, 656},       {"c6", 22, 2, 6, 784},       {"c8", 24, 2, 8, 1040},
+      {"h2", 34, 2, 2, 272},       {"h3", 35, 2, 3, 400},       {"h4", 36, 2, 4, 528},
+      {"sign", 49, 2, 1, 144},     {"mxfp4", 52, 4, 4, 544},    {"nvfp4", 53, 12, 4, 608},
+      {"fp8", 56, 2, 8, 1040},     {"bf16", 62, 0, 16, 2048},   {"fp16", 63, 0, 16, 2048},
+      {"q4-64", 68, 4, 4, 576},    {"q4-256", 132, 4, 4, 528},  {"c3-64", 83, 2, 3, 416},
+      {"c8-256", 152, 2, 8, 1040}, {"sign-64", 113, 2, 1, 160}, {"fp8-256", 184, 2, 8, 1040}};
+  for (const Row& row : kRows) {
+    SCOPED_TRACE(row.codec);
+    const codec::CodecInfo* const codec = codec::findCodec(row.codec);
+    ASSERT_NE(codec, nullptr);
+    EXPECT_EQ(codec->format.id, row.id);
+    EXPECT_EQ(codec->format.blockMetaBytes, row.metaBytes);
+    EXPECT_EQ(codec->format.bits, row.bits);
+    EXPECT_EQ(codec->format.tileBytes(), row.tileBytes);
+  }
+}
+
+TEST(TileLayout, PlacesInATile) {
+  const CodecFormat q4 = codec::formatOf("q4");
+  EXPECT_EQ(metaOffset(q4, 0), 0u);
+  EXPECT_EQ(codesOffset(q4, 0), 32u);
+  EXPECT_EQ(codesOffset(q4, 7), 32u + 7 * 64);
+  EXPECT_EQ(metaOffset(q4, 8), 544u);
+  EXPECT_EQ(metaOffset(q4, 9), 544u + 4);
+}
+
+TEST(TileLayout, PlanesAreWholeBytesOfAnOctet) {
+  for (uint32_t bits = 1; bits <= 16; ++bits) {
+    const uint32_t low = lowPlaneBits(bits), high = highPlaneBits(bits);
+    EXPECT_EQ(low & (low - 1), 0u) << bits;
+    EXPECT_LE(low, bits);
+    EXPECT_GT(2 * low, bits);
+    EXPECT_EQ(low + high, bits);
+  }
+  for (const CodecFormat shape : allShapes()) {
+    const uint32_t high = highPlaneBits(shape.bits);
+    EXPECT_EQ(high & (high - 1), 0u) << "no more than two planes: " << describe(shape);
+    EXPECT_EQ(highPlaneOffset(shape) + shape.blockElems * high / 8, shape.blockCodeBytes());
+  }
 }
 
 TEST(TileLayout, CodesComeBack) {
-  std::mt19937 random(1);
-  for (Codec codec : test::kCodecs) {
-    std::vector<uint8_t> packed(blockCodeBytes(codec), 0);
-    std::vector<uint32_t> codes(kBlockElems);
-    for (uint32_t i = 0; i < kBlockElems; ++i) {
-      codes[i] = static_cast<uint32_t>(random()) % (1u << bitsOf(codec));
-      insertCode(codec, packed.data(), i, codes[i]);
+  for (const CodecFormat shape : allShapes()) {
+    const auto codes = randomCodes(shape, shape.id);
+    const auto bytes = packed(shape, codes);
+    for (uint32_t i = 0; i < shape.blockElems; ++i)
+      ASSERT_EQ(extractCode(shape, bytes.data(), i), codes[i]) << describe(shape) << " " << i;
+  }
+}
+
+// Each bit of a block belongs to one code.
+TEST(TileLayout, ACodeChangesItsOwnBitsAlone) {
+  for (const CodecFormat shape : allShapes()) {
+    const std::vector<uint32_t> none(shape.blockElems, 0);
+    std::vector<int> owners(shape.blockCodeBytes() * 8, 0);
+    for (uint32_t i = 0; i < shape.blockElems; ++i) {
+      auto codes = none;
+      codes[i] = (1u << shape.bits) - 1;
+      const auto bytes = packed(shape, codes);
+      for (size_t bit = 0; bit < owners.size(); ++bit) owners[bit] += bytes[bit / 8] >> bit % 8 & 1;
     }
-    for (uint32_t i = 0; i < kBlockElems; ++i)
-      ASSERT_EQ(extractCode(codec, packed.data(), i), codes[i]) << test::nameOf(codec) << " " << i;
+    for (int count : owners) ASSERT_EQ(count, 1) << describe(shape);
+  }
+}
+
+// The codes of values 8n to 8n + 7 take whole bytes of each plane, in order.
+TEST(TileLayout, OctetsDoNotShareBytes) {
+  for (const CodecFormat shape : allShapes()) {
+    std::vector<uint32_t> codes(shape.blockElems, 0);
+    for (uint32_t i = 8; i < 16; ++i) codes[i] = (1u << shape.bits) - 1;
+    std::vector<uint8_t> expected(shape.blockCodeBytes(), 0);
+    const uint32_t low = lowPlaneBits(shape.bits), high = highPlaneBits(shape.bits);
+    for (uint32_t i = 0; i < low; ++i) expected[low + i] = 0xff;
+    for (uint32_t i = 0; i < high; ++i) expected[highPlaneOffset(shape) + high + i] = 0xff;
+    EXPECT_EQ(packed(shape, codes), expected) << describe(shape);
   }
 }
 
 TEST(TileLayout, FirstCodeIsInTheLowBits) {
-  uint8_t packed[2] = {};
-  insertCode(Codec::q4, packed, 0, 0x3);
-  insertCode(Codec::q4, packed, 1, 0xa);
-  insertCode(Codec::q4, packed, 2, 0xf);
-  EXPECT_EQ(packed[0], 0xa3);
-  EXPECT_EQ(packed[1], 0x0f);
+  const CodecFormat q4 = codec::formatOf("q4"), q3 = codec::formatOf("q3");
+  const auto fours = packed(q4, {0x3, 0xa, 0xf});
+  EXPECT_EQ(fours[0], 0xa3);
+  EXPECT_EQ(fours[1], 0x0f);
+  // Two bits of each, and the third of all after them.
+  const auto threes = packed(q3, {1, 4, 7, 2});
+  EXPECT_EQ(threes[0], 0b10'11'00'01);
+  EXPECT_EQ(threes[32], 0b0110);
+}
+
+TEST(TileLayout, SixteenBitsAreLittleEndian) {
+  const CodecFormat wide{1, 16, 0, 128};
+  const auto bytes = packed(wide, {0x1234, 0xfedc});
+  EXPECT_EQ(bytes[0], 0x34);
+  EXPECT_EQ(bytes[1], 0x12);
+  EXPECT_EQ(bytes[3], 0xfe);
 }
 
 // Shards follow one another, cover the bucket, begin at tiles and differ by at most one tile.
@@ -66,7 +186,7 @@ TEST(ShardLayout, CutsTheBucketEvenly) {
   for (int round = 0; round < 20000; ++round) {
     const uint64_t count = round < 3000 ? static_cast<uint64_t>(round) : random() % (1ull << 36);
     const auto nShards = static_cast<uint32_t>(1 + random() % 64);
-    const ShardLayout layout{count, nShards, test::kCodecs[random() % 3]};
+    const ShardLayout layout{count, nShards, anyCodec(random)};
     uint64_t next = 0;
     for (uint32_t shard = 0; shard < nShards; ++shard) {
       ASSERT_EQ(layout.firstElem(shard), next);
@@ -87,7 +207,7 @@ TEST(ShardLayout, FixedShardsPartitionTheBucket) {
   for (int round = 0; round < 20000; ++round) {
     const uint64_t shardElems = round < 3000 ? static_cast<uint64_t>(round) : random() >> 30;
     const auto nShards = static_cast<uint32_t>(1 + random() % 64);
-    const ShardLayout layout = ShardLayout::fixed(shardElems, nShards, test::kCodecs[random() % 3]);
+    const ShardLayout layout = ShardLayout::fixed(shardElems, nShards, anyCodec(random));
     ASSERT_EQ(layout.count, shardElems * nShards);
     const uint64_t tilesPerShard = shardElems / kTileElems + (shardElems % kTileElems > 0);
     for (uint32_t shard = 0; shard < nShards; ++shard) {
@@ -97,17 +217,31 @@ TEST(ShardLayout, FixedShardsPartitionTheBucket) {
       ASSERT_EQ(layout.shardTiles(shard), tilesPerShard);
     }
     ASSERT_EQ(layout.tiles(), tilesPerShard * nShards);
-    ASSERT_EQ(layout.strideBytes(), kHeaderBytes + tilesPerShard * tileBytes(layout.codec));
+    ASSERT_EQ(layout.strideBytes(), kHeaderBytes + tilesPerShard * layout.codec.tileBytes());
     ASSERT_EQ(layout.strideBytes() % 16, 0u);
     ASSERT_EQ(layout.totalBytes(), layout.strideBytes() * nShards);
+  }
+}
+
+// What readers walk where one codec serves all: one piece, as long as the message has room for.
+TEST(ShardLayout, OneCodecMakesOnePiece) {
+  const ShardLayout layout{5 * kTileElems + 1, 4, codec::formatOf("q5")};
+  for (uint32_t shard = 0; shard < 4; ++shard) {
+    ASSERT_EQ(layout.nPieces(shard), 1u);
+    const Piece piece = layout.piece(shard, 0);
+    EXPECT_EQ(piece.firstTile, 0u);
+    EXPECT_EQ(piece.nTiles, 2u);
+    EXPECT_EQ(piece.offset, kHeaderBytes);
+    EXPECT_EQ(piece.codec, layout.codec);
+    EXPECT_EQ(layout.usedBytes(shard), layout.strideBytes());
   }
 }
 
 // One shard alone is stored as it is among others.
 TEST(ShardLayout, AFixedShardIsItsOwnLayout) {
   for (uint64_t shardElems : {uint64_t{1}, uint64_t{1024}, uint64_t{5001}, uint64_t{1} << 40}) {
-    const ShardLayout all = ShardLayout::fixed(shardElems, 7, Codec::q8);
-    const ShardLayout one = ShardLayout::fixed(shardElems, 1, Codec::q8);
+    const ShardLayout all = ShardLayout::fixed(shardElems, 7, codec::formatOf("q8"));
+    const ShardLayout one = ShardLayout::fixed(shardElems, 1, codec::formatOf("q8"));
     EXPECT_EQ(one.strideBytes(), all.strideBytes());
     EXPECT_EQ(one.shardTiles(0), all.shardTiles(6));
     EXPECT_EQ(one.totalBytes(), one.strideBytes());
@@ -116,19 +250,20 @@ TEST(ShardLayout, AFixedShardIsItsOwnLayout) {
 
 // Beyond 2^31 and 2^33 values nothing is cut off.
 TEST(ShardLayout, HugeBucketsKeepTheirOffsets) {
+  const CodecFormat q4 = codec::formatOf("q4");
   for (uint64_t shardElems : {(uint64_t{1} << 31) + 1, (uint64_t{1} << 33) + 1025}) {
-    const ShardLayout layout = ShardLayout::fixed(shardElems, 8, Codec::q4);
+    const ShardLayout layout = ShardLayout::fixed(shardElems, 8, q4);
     EXPECT_EQ(layout.firstElem(7), 7 * shardElems);
     EXPECT_EQ(layout.shardTiles(7), (shardElems + 1023) / 1024);
     EXPECT_EQ(layout.strideBytes(), 16 + (shardElems + 1023) / 1024 * 544);
     EXPECT_EQ(layout.totalBytes(), 8 * layout.strideBytes());
 
-    const uint64_t lastBlock = (shardElems - 1) / kBlockElems;
-    EXPECT_LT(codesOffset(Codec::q4, lastBlock) + blockCodeBytes(Codec::q4) - 1,
+    const uint64_t lastBlock = (shardElems - 1) / q4.blockElems;
+    EXPECT_LE(kHeaderBytes + codesOffset(q4, lastBlock) + q4.blockCodeBytes(),
               layout.strideBytes());
-    EXPECT_EQ(pairOffset(Codec::q4, lastBlock), 16 + lastBlock / 8 * 544 + lastBlock % 8 * 4);
+    EXPECT_EQ(metaOffset(q4, lastBlock), lastBlock / 8 * 544 + lastBlock % 8 * 4);
 
-    const ShardLayout freeCut{8 * shardElems, 8, Codec::q4};
+    const ShardLayout freeCut{8 * shardElems, 8, q4};
     EXPECT_EQ(freeCut.firstElem(8), 8 * shardElems);
     EXPECT_GE(freeCut.shardElems(0), shardElems);
   }

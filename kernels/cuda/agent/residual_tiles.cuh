@@ -1,0 +1,123 @@
+// The residuals of a shard, a tile at a time, in fp32 however they are stored.
+#pragma once
+
+#include "kernels/core/residual_layout.h"
+#include "kernels/cuda/agent/tile_codec.cuh"
+#include "kernels/cuda/agent/tile_elements.cuh"
+
+namespace cinch::cuda {
+
+// Where a shard's residuals begin in a whole bucket's. `isFp32`: they are known to be in fp32.
+template <bool isFp32>
+__device__ uint64_t residualOffset(ResidualType type, const wire::ShardLayout& layout,
+                                   const ShardView& shard) {
+  if constexpr (isFp32) return shard.firstElem * sizeof(float);
+  return core::residualOffset(type, layout, shard.shard);
+}
+
+// A shard's residuals, or null.
+struct ResidualPlace {
+  void* memory;
+  ResidualType type;
+  bool isIgnored;  // reads as 0
+};
+
+// Stored in fp32, and nothing else.
+class Fp32Residual {
+ public:
+  __device__ explicit Fp32Residual(const ResidualPlace& place)
+      : array_(place.memory), exists_(place.memory != nullptr), isIgnored_(place.isIgnored) {}
+
+  __device__ bool exists() const { return exists_; }
+
+  __device__ TileValues load(uint32_t tile, TileExtent extent) const {
+    if (!exists_ || isIgnored_) {
+      markCold();
+      return filled(0.0f);
+    }
+    return toValues<ElementType::fp32>(array_.load(tile, extent), 1.0f);
+  }
+
+  // Values are finite.
+  __device__ void store(uint32_t tile, TileExtent extent, const TileValues& values) {
+    TileWords<float> words;
+    forEachValue([&](uint32_t slot, uint32_t i) {
+      words.ofSlot[slot].at[i] = bitsOfFloat(values.at[slot][i]);
+    });
+    array_.store(tile, extent, words);
+  }
+
+  __device__ void clear(uint32_t tile, TileExtent extent) { array_.store(tile, extent, {}); }
+
+ private:
+  TileArray<float> array_;
+  bool exists_;
+  bool isIgnored_;
+};
+
+// Stored as the launch says.
+class AnyResidual {
+ public:
+  __device__ explicit AnyResidual(const ResidualPlace& place) : place_(place) {}
+
+  __device__ bool exists() const { return place_.memory != nullptr; }
+
+  __device__ TileValues load(uint32_t tile, TileExtent extent) const {
+    if (!exists() || place_.isIgnored) return filled(0.0f);
+    switch (place_.type) {
+      case ResidualType::fp32:
+        return toValues<ElementType::fp32>(array<float>().load(tile, extent), 1.0f);
+      case ResidualType::bf16:
+        return toValues<ElementType::bf16>(array<uint16_t>().load(tile, extent), 1.0f);
+      default:
+        return int8(tile, extent).decode(tileAt(tile));
+    }
+  }
+
+  __device__ void store(uint32_t tile, TileExtent extent, const TileValues& values) {
+    switch (place_.type) {
+      case ResidualType::fp32:
+        return Fp32Residual(place_).store(tile, extent, values);
+      case ResidualType::bf16: {
+        TileArray<uint16_t> elements = array<uint16_t>();
+        storeValues<ElementType::bf16>(values, elements, tile, extent);
+        return;
+      }
+      default:
+        int8(tile, extent).encode(values, ToNearest{}, tileAt(tile));
+    }
+  }
+
+  // All forms of zero are bytes of zero.
+  __device__ void clear(uint32_t tile, TileExtent extent) {
+    switch (place_.type) {
+      case ResidualType::fp32:
+        return array<float>().store(tile, extent, {});
+      case ResidualType::bf16:
+        return array<uint16_t>().store(tile, extent, {});
+      default:
+        __syncwarp();  // all lanes have read what others clear
+        for (uint32_t i = laneOfWarp(); i < kTileBytes / kVectorBytes; i += kWarpThreads)
+          reinterpret_cast<uint4*>(tileAt(tile))[i] = uint4{};
+    }
+  }
+
+ private:
+  using Codec = core::ResidualTileCodec;
+  static constexpr uint32_t kTileBytes = Codec::kFormat.tileBytes();
+
+  template <class Storage>
+  __device__ TileArray<Storage> array() const {
+    return TileArray<Storage>(place_.memory);
+  }
+  __device__ static TileCodec<Codec> int8(uint32_t tile, TileExtent extent) {
+    return TileCodec<Codec>(Codec::kFormat, TilePlace{tile, extent});
+  }
+  __device__ uint8_t* tileAt(uint32_t tile) const {
+    return static_cast<uint8_t*>(place_.memory) + uint64_t{tile} * kTileBytes;
+  }
+
+  ResidualPlace place_;
+};
+
+}  // namespace cinch::cuda

@@ -1,0 +1,160 @@
+// One tile through a codec, by one warp. Values are what the codec sees: rotated, where it says so.
+#pragma once
+
+#include "kernels/core/random.h"
+#include "kernels/cuda/agent/code_words.cuh"
+#include "kernels/cuda/agent/tile_array.cuh"
+#include "kernels/cuda/agent/tile_scales.cuh"
+
+namespace cinch::cuda {
+
+inline constexpr float kNan = __builtin_nanf("");
+
+// Which tile of a shard, and how much of it the codec sees.
+struct TilePlace {
+  uint32_t tile;
+  TileExtent extent;
+};
+
+// Rounds to nearest, or to whichever side the dither decides.
+struct ToNearest {
+  static constexpr bool kMayDither = false;
+};
+struct AsToldByRule {
+  static constexpr bool kMayDither = true;
+  bool dithers;
+  core::DitherKey key;
+};
+
+template <BlockCodec C>
+class TileCodec {
+ public:
+  // `format` is C's, or that of a codec that differs only in the size of its blocks.
+  __device__ TileCodec(wire::CodecFormat format, const TilePlace& place)
+      : format_(format), place_(place) {}
+
+  // What `tile` says. All lanes of the warp call it together.
+  __device__ __forceinline__ TileValues decode(const uint8_t* tile) const {
+    Words words[kSlots];
+#pragma unroll
+    for (uint32_t slot = 0; slot < kSlots; ++slot)
+      words[slot] = Words::load(tile + codesOffset(slot), format_.blockElems, octetOfBlock(slot));
+    return decoded(TileScales<C>(TileMetadata<C>::load(format_, tile), format_), words);
+  }
+
+  // Writes all of `tile`, and returns what it decodes to. Values that do not exist may be any. All
+  // lanes of the warp call it together.
+  template <class Rounder>
+  __device__ __forceinline__ TileValues encode(const TileValues& values, const Rounder& rounder,
+                                               uint8_t* tile) const {
+    constexpr bool kIsShort = Rounder::kMayDither;  // a kernel that many codecs share
+    const auto metadata =
+        TileMetadata<C>::template of<kIsShort>(values, format_, place_.extent, roundingOf(rounder));
+    metadata.store(format_, tile);
+    const TileScales<C> scales(metadata, format_);
+    if constexpr (kIsShort)
+      return encodeBySlots(scales, values, rounder, tile);
+    else
+      return encodeAtOnce(scales, values, rounder, tile);
+  }
+
+ private:
+  using Scale = typename C::Scale;
+  using Words = CodeWords<C::kFormat.bits>;
+
+  __device__ uint32_t octetOfBlock(uint32_t slot) const {
+    return octetOf(slot) % format_.blockOctets();
+  }
+  // Of the block of a slot.
+  __device__ uint32_t codesOffset(uint32_t slot) const {
+    return format_.tileMetaBytes() +
+           octetOf(slot) / format_.blockOctets() * format_.blockCodeBytes();
+  }
+
+  template <class Rounder>
+  __device__ static Rounding roundingOf(const Rounder& rounder) {
+    if constexpr (Rounder::kMayDither && C::kDithers)
+      if (rounder.dithers) return Rounding::stochastic;
+    return Rounding::nearest;
+  }
+
+  template <class Rounder>
+  __device__ TileValues encodeAtOnce(const TileScales<C>& scales, const TileValues& values,
+                                     const Rounder& rounder, uint8_t* tile) const {
+    Words words[kSlots];
+#pragma unroll
+    for (uint32_t slot = 0; slot < kSlots; ++slot)
+      words[slot] = codesOf(scales.ofSlot(slot), values.at[slot], rounder, slot);
+    if (!place_.extent.isWhole()) {
+      markCold();
+#pragma unroll
+      for (uint32_t slot = 0; slot < kSlots; ++slot)
+        words[slot] = words[slot].first(place_.extent.ofSlot(slot));
+    }
+#pragma unroll
+    for (uint32_t slot = 0; slot < kSlots; ++slot)
+      words[slot].store(tile + codesOffset(slot), format_.blockElems, octetOfBlock(slot));
+    return decoded(scales, words);
+  }
+
+  // The same in a quarter of the code: where many codecs share a kernel.
+  template <class Rounder>
+  __device__ __forceinline__ TileValues encodeBySlots(const TileScales<C>& scales,
+                                                      TileValues values, const Rounder& rounder,
+                                                      uint8_t* tile) const {
+    ValuesInWindow window;
+    forEachValue([&](uint32_t slot, uint32_t i) { window.at(slot, i) = values.at[slot][i]; });
+#pragma unroll 1
+    for (uint32_t slot = 0; slot < kSlots; ++slot) {
+      const Scale scale = scales.ofSlot(slot);
+      float octet[kOctetElems];
+#pragma unroll
+      for (uint32_t i = 0; i < kOctetElems; ++i) octet[i] = window.at(slot, i);
+      const Words words = codesOf(scale, octet, rounder, slot).first(place_.extent.ofSlot(slot));
+      words.store(tile + codesOffset(slot), format_.blockElems, octetOfBlock(slot));
+#pragma unroll
+      for (uint32_t i = 0; i < kOctetElems; ++i)
+        window.at(slot, i) = scale.isMarked() ? kNan : scale.decode(words.codeAt(i));
+    }
+    forEachValue([&](uint32_t slot, uint32_t i) { values.at[slot][i] = window.at(slot, i); });
+    return values;
+  }
+
+  template <class Rounder>
+  __device__ Words codesOf(const Scale& scale, const float (&values)[kOctetElems],
+                           const Rounder& rounder, uint32_t slot) const {
+    float position[kOctetElems];
+#pragma unroll
+    for (uint32_t i = 0; i < kOctetElems; ++i) position[i] = scale.position(values[i]);
+    if constexpr (Rounder::kMayDither && C::kDithers)
+      if (rounder.dithers) {
+        const auto random = rounder.key.ofOctet(place_.tile * kTileOctets + octetOf(slot));
+#pragma unroll
+        for (uint32_t i = 0; i < kOctetElems; ++i) position[i] += core::ditherOf(random, i);
+      }
+    Codes codes;
+#pragma unroll
+    for (uint32_t i = 0; i < kOctetElems; ++i) codes.at[i] = scale.codeAt(position[i]);
+    const Words words = Words::of(codes);
+    return scale.isMarked() ? Words{} : words;
+  }
+
+  __device__ static TileValues decoded(const TileScales<C>& scales, const Words (&words)[kSlots]) {
+    TileValues values;
+    forEachValue([&](uint32_t slot, uint32_t i) {
+      values.at[slot][i] = scales.ofSlot(slot).decode(words[slot].codeAt(i));
+    });
+    if (scales.areMarked()) {
+      markCold();
+      forEachValue([&](uint32_t slot, uint32_t i) {
+        if (scales.ofSlot(slot).isMarked()) values.at[slot][i] = kNan;
+      });
+    }
+    return values;
+  }
+
+  wire::CodecFormat format_;
+  TilePlace place_;
+};
+
+}  // namespace cinch::cuda

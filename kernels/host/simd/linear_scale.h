@@ -1,0 +1,83 @@
+// Summaries and scales of the uniform codecs, a vector of values at a time. The operations are
+// those of the scalar functions, in their order.
+#pragma once
+
+#include "kernels/codec/clipped.h"
+#include "kernels/codec/uniform.h"
+
+namespace cinch::host {
+
+// Of finite values.
+template <class Isa, class Summary>
+class VectorSummary;
+
+template <class Isa>
+class VectorSummary<Isa, core::ValueRange> {
+ public:
+  explicit VectorSummary(typename Isa::Floats first) : low_(first), high_(first) {}
+  void add(typename Isa::Floats values) {
+    low_ = Isa::smaller(low_, values);
+    high_ = Isa::larger(high_, values);
+  }
+  core::ValueRange result() const {
+    return {core::orderedBits(Isa::smallest(low_)), core::orderedBits(Isa::largest(high_))};
+  }
+
+ private:
+  typename Isa::Floats low_, high_;
+};
+
+template <class Isa>
+class VectorSummary<Isa, core::Magnitude> {
+ public:
+  explicit VectorSummary(typename Isa::Floats first) : largest_(Isa::magnitude(first)) {}
+  void add(typename Isa::Floats values) {
+    largest_ = Isa::larger(largest_, Isa::magnitude(values));
+  }
+  core::Magnitude result() const { return {bitsOfFloat(Isa::largest(largest_))}; }
+
+ private:
+  typename Isa::Floats largest_;
+};
+
+// Codes as floats.
+template <class Isa, class Scale>
+class VectorScale;
+
+template <class Isa, uint32_t bits>
+class VectorScale<Isa, codec::UniformScale<bits>> {
+  using Floats = typename Isa::Floats;
+
+ public:
+  static constexpr float kTopCode = codec::UniformScale<bits>::kTopCode;
+
+  explicit VectorScale(const codec::UniformScale<bits>& scale) : scale_(scale) {}
+  Floats position(Floats values) const { return (values - scale_.minimum) * scale_.inverse; }
+  Floats decode(Floats codes) const { return scale_.minimum + codes * scale_.step; }
+
+ private:
+  codec::UniformScale<bits> scale_;
+};
+
+template <class Isa, uint32_t bits>
+class VectorScale<Isa, codec::ClippedScale<bits>> {
+  using Floats = typename Isa::Floats;
+  using Scale = codec::ClippedScale<bits>;
+
+ public:
+  static constexpr float kTopCode = static_cast<float>(Scale::kTopCode);
+
+  explicit VectorScale(const Scale& scale) : scale_(scale) {}
+  Floats position(Floats values) const { return values * scale_.inverse + Scale::kMiddle; }
+  Floats decode(Floats codes) const { return (2.0f * codes - kTopCode) * scale_.halfStep; }
+
+ private:
+  Scale scale_;
+};
+
+template <class Isa, class Scale>
+concept IsLinear = requires(const Scale& scale) {
+  VectorScale<Isa, Scale>(scale);
+};
+
+}  // namespace cinch::host

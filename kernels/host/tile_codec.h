@@ -1,0 +1,58 @@
+// Tiles are what the host backend codes and decodes at a time: few enough values to stay in the
+// first-level cache, enough to make up for a call.
+#pragma once
+
+#include <span>
+
+#include "kernels/core/error_sums.h"
+#include "kernels/core/feedback.h"
+#include "kernels/core/random.h"
+
+namespace cinch::host {
+
+using wire::kTileElems;
+
+// What a tile is rotated and dithered with.
+struct TilePlace {
+  uint32_t firstOctet;  // counted through the shard
+  uint32_t rotationKey;
+};
+
+// A tile to code. Arrays are kTileElems long, also where fewer values exist.
+struct TileCoding {
+  const float* values;
+  uint32_t nValues;  // at least one
+  TilePlace place;
+  core::FeedbackRule feedback;
+  float* residual;                // of the values, updated; null: no feedback
+  const core::DitherKey* dither;  // null: round to nearest
+  core::ErrorSums* errors;        // null: not measured
+  uint8_t* output;                // tileBytes() of the codec, all of which are written
+};
+
+// A tile to decode: kTileElems values, however many exist.
+struct TileDecoding {
+  const uint8_t* input;
+  TilePlace place;
+  bool adds;  // to `values`, instead of replacing them
+  float* values;
+};
+
+// One codec, compiled for one instruction set.
+struct TileCodec {
+  uint8_t id;
+  void (*encode)(const TileCoding& coding);
+  void (*decode)(const TileDecoding& decoding);
+};
+
+// One compilation of all codecs.
+using TileCodecs = std::span<const TileCodec>;
+
+// Null where there is none: nobody plans with a codec that is not in the registry.
+inline const TileCodec* findTileCodec(TileCodecs codecs, uint8_t id) {
+  for (const TileCodec& codec : codecs)
+    if (codec.id == id) return &codec;
+  return nullptr;
+}
+
+}  // namespace cinch::host

@@ -1,0 +1,130 @@
+"""The checks and the measurement of the codec's kernels: each a function from a Context to an Outcome."""
+
+import concurrent.futures
+import json
+import re
+
+import gpu_machine
+from check_support import Failure, Outcome, Skip, run, tail
+
+SHARDS = 4         # processes that the comparison with the scalar core is dealt out to
+SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
+SANITIZER_FAILED = 9
+# Few of the random cases, none of the large ones, and every kernel.
+SANITIZED = {"CINCH_GPU_TEST_ROUNDS": "2", "GTEST_FILTER": "CudaCodec.*"}
+
+# What a kernel should reach of copy bandwidth at 64 MiB on a GPU of the H200's class: kernel, codec, type,
+# residual.
+TARGETS = {("encode", "q4", "fp32", "fp32"): 0.85, ("encode", "q4", "bf16", "none"): 0.70,
+           ("decode", "q4", "fp32", "none"): 0.85, ("decode", "q4", "bf16", "none"): 0.85,
+           ("encode", "h4", "fp32", "none"): 0.60, ("encode", "h4", "fp32", "fp32"): 0.60,
+           ("decode", "h4", "fp32", "none"): 0.60}
+TARGET_MIB = 64
+
+
+def gtest_summary(output):
+    passed = re.search(r"\[  PASSED  \] (\d+) test", output)
+    skipped = re.search(r"\[  SKIPPED \] (\d+) test", output)
+    return int(passed.group(1)) if passed else 0, int(skipped.group(1)) if skipped else 0
+
+
+def at_once(function, arguments):
+    with concurrent.futures.ThreadPoolExecutor(len(arguments)) as pool:
+        return list(pool.map(function, arguments))
+
+
+# --- correctness --------------------------------------------------------------------------------------------
+
+def codec_equals_scalar_core(context):
+    program = context.program("codec_gpu_test", "tests")
+
+    def run_shard(shard):
+        return run([program], 240, GTEST_TOTAL_SHARDS=str(SHARDS), GTEST_SHARD_INDEX=str(shard))
+
+    results = at_once(run_shard, range(SHARDS))
+    for status, output in results:
+        if status != 0:
+            raise Failure(tail(output))
+    counts = [gtest_summary(output) for _, output in results]
+    passed, skipped = (sum(each) for each in zip(*counts))
+    if passed == 0:
+        raise Failure(f"{skipped} tests skipped, none ran")
+    return Outcome("pass", f"{passed} tests: golden vectors, every codec, random and hostile bytes, graph replay",
+                   {"tests": passed, "skipped": skipped})
+
+
+def codec_under_sanitizers(context):
+    sanitizer = gpu_machine.find_tool("compute-sanitizer")
+    if not sanitizer:
+        raise Skip("no compute-sanitizer")
+    program = context.program("codec_gpu_test", "tests")
+
+    def run_tool(tool):
+        return run([sanitizer, "--tool", tool, "--error-exitcode", str(SANITIZER_FAILED), program], 280, **SANITIZED)
+
+    results = dict(zip(SANITIZERS, at_once(run_tool, SANITIZERS)))
+    if any("Device not supported" in output for _, output in results.values()):
+        raise Skip("compute-sanitizer does not support this device here")
+    for tool, (status, output) in results.items():
+        if status != 0 or gtest_summary(output)[0] == 0:
+            raise Failure(f"{tool}: {tail(output)}")
+    return Outcome("pass", f"no errors under {', '.join(SANITIZERS)}",
+                   {tool: gtest_summary(output)[0] for tool, (_, output) in results.items()})
+
+
+# --- speed --------------------------------------------------------------------------------------------------
+
+def case_of(row):
+    return row["kernel"], row["codec"], row["type"], row["residual"]
+
+
+def rate_table(rows):
+    """Lines: a codec each, with what its kernels reach of copy bandwidth at the size of the targets."""
+    columns = (("encode", "fp32", "none"), ("encode", "fp32", "fp32"), ("encode", "bf16", "none"),
+               ("encode", "bf16", "bf16"), ("reduce", "fp32", "none"), ("reduce", "bf16", "none"),
+               ("decode", "fp32", "none"), ("decode", "bf16", "none"))
+    fcb = {case_of(row): row["fcb"] for row in rows if row["mib"] == TARGET_MIB and row["rounding"] == "nearest"}
+    lines = ["fcb at 64 MiB".ljust(14) + "".join(" ".join(part for part in column if part != "none").rjust(18)
+                                                 for column in columns)]
+    for codec in dict.fromkeys(row["codec"] for row in rows):
+        cells = [fcb.get((kernel, codec, *rest)) for kernel, *rest in columns]
+        lines.append(codec.ljust(14) + "".join(("-" if cell is None else f"{cell:.2f}").rjust(18) for cell in cells))
+    return lines
+
+
+def target_note(rows):
+    """How many of the targets are reached, and which are not."""
+    measured = {case_of(row): row["fcb"] for row in rows
+                if row["mib"] == TARGET_MIB and row["rounding"] == "nearest" and case_of(row) in TARGETS}
+    missed = [f"{' '.join(case)} {fcb:.2f} of {TARGETS[case]:.2f}" for case, fcb in measured.items()
+              if fcb < TARGETS[case]]
+    below = f", below: {', '.join(missed)}" if missed else ""
+    return f"{len(measured) - len(missed)} of {len(TARGETS)} targets reached{below}"
+
+
+def bandwidth(program, *sizes):
+    status, output = run([program, *sizes], 240)
+    if status != 0:
+        raise Failure(tail(output))
+    lines = [json.loads(line) for line in output.splitlines()]
+    tuning = [line for line in lines if "tuning" in line]
+    copies = [line for line in lines if line.get("kernel") == "copy"]
+    rows = [line for line in lines if "codec" in line]
+    for line in tuning:
+        print("  tuning", line["tuning"], flush=True)
+    for line in rate_table(rows):
+        print(" ", line, flush=True)
+    fastest = max(copy["gbps"] for copy in copies)
+    return Outcome("pass", f"{len(rows)} measurements, copy {fastest} GB/s, {target_note(rows)}",
+                   {"tuning": tuning, "copies": copies, "kernels": rows})
+
+
+def codec_bandwidth(context):
+    return bandwidth(context.program("codec_gpu_bench"))
+
+
+ITEMS = (
+    ("codec equals the scalar core", codec_equals_scalar_core),
+    ("codec under compute-sanitizer", codec_under_sanitizers),
+    ("codec bandwidth", codec_bandwidth),
+)
