@@ -88,8 +88,8 @@ struct CodingRule {
 // Writes header and tiles of shard i at output + i * strideBytes().
 //
 // AllGather codes one shard: its layout is ShardLayout::fixed(shardElems, 1, codec) and `output`
-// the shard's place in the gathered buffer. The bytes are those that the whole bucket's layout
-// gives.
+// the shard's place in the gathered buffer. Rounded to nearest, the bytes are those that the whole
+// bucket's layout gives.
 struct EncodeLaunch {
   CallContext call;
   const void* input;  // call.layout.count values of call.type
