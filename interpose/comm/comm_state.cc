@@ -78,8 +78,9 @@ void CommState::enrol(const Verdict& verdict) {
                                                     ? "all ranks run Cinch with the same settings"
                                                     : "pass: " + verdict.reason,
                                      .reasons = kReasonNames});
-  if (!verdict.compress) return;
+  // Kept without use, too: freeing it would wait for the device.
   resources = std::move(joining_->resources);
+  if (!verdict.compress) return;
   fault_.store(resources.fault.as<uint32_t>());
   facts_.agreed = true;
   facts_.severalHosts = onSeveralHosts(verdict);
