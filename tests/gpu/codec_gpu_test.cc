@@ -264,6 +264,7 @@ TEST_F(CudaCodec, ExternalEventsAndClearingWorkInACapture) {
   ASSERT_EQ(table_->allocate(&memory, sizeof word), 0);
   ASSERT_EQ(table_->eventCreate(&event), 0);
   ASSERT_EQ(cudaMemset(memory, 0xff, sizeof word), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);  // clearNow() waits for nothing of others
   ASSERT_EQ(table_->eventRecord(event, nullptr), 0);
   captureAndReplay(*table_, [&](cudaStream_t stream) {
     EXPECT_EQ(table_->exchangeCaptureMode(&mode), 0);

@@ -81,7 +81,7 @@ class CodecPredictTest(ToolCase):
         )
 
     def test_bad_arguments_are_named(self):
-        self.expect_error("--codec", "codec_predict", "--codec", "q3", "--count", "5", "file")
+        self.expect_error("--codec", "codec_predict", "--codec", "q7", "--count", "5", "file")
         self.expect_error(
             "/nonexistent", "codec_predict", "--codec", "q4", "--count", "5", "/nonexistent"
         )
@@ -106,6 +106,7 @@ class ResidualCheckTest(ToolCase):
         owner = self.second[0] + self.second[1]
         out = [a + b - c - d - e for a, b, c, d, e in zip(*self.sent, *self.first, owner)]
         self.reduced = [list(out), list(out)]
+        self.type = "fp32"
 
     def check(self):
         arguments = []
@@ -114,7 +115,7 @@ class ResidualCheckTest(ToolCase):
             write(base + ".sums", "d", self.sent[rank], self.reduced[rank])
             # Another, smaller slot comes first in the file.
             write(base + ".bin", "f", [9.0, 9.0], self.first[rank], self.second[rank])
-            slot = {"count": 10, "shard_first": 5 * rank, "shard_count": 5, "offset": 8}
+            slot = {"count": 10, "shard_first": 5 * rank, "shard_count": 5, "offset": 8, "residual_type": self.type}
             with open(base + ".json", "w") as file:
                 json.dump(
                     {
@@ -144,6 +145,11 @@ class ResidualCheckTest(ToolCase):
     def test_ranks_that_got_different_sums_show(self):
         self.reduced[1][9] += 1e-12
         self.assertIs(self.check()["outputs_equal"], False)
+
+    def test_residuals_that_do_not_add_up_are_refused(self):
+        self.type = "int8"
+        with self.assertRaisesRegex(AssertionError, "only fp32 residuals"):
+            self.check()
 
     def test_missing_files_are_named(self):
         self.expect_error("usage", "residual_check", "one")

@@ -133,12 +133,12 @@ run_refuses_two_networks() {
 
 bad_settings_are_named() {
   local unknown='CINCH_MOD is not a parameter of Cinch; did you mean CINCH_MODE?'
-  local bad='CINCH_CODEC=q5 is not valid (q2|q4|q8); using the default, q8'
-  run CINCH_MOD=on CINCH_CODEC=q5 "$cinch" run -- echo ran
+  local bad='CINCH_CODEC=q7 is not valid (q2|q3|q4|'
+  run CINCH_MOD=on CINCH_CODEC=q7 "$cinch" run -- echo ran
   expect 'run goes on' "$out" ran
   expect_part 'run names an unknown parameter' "$err" "$unknown"
   expect_part 'run names a bad value' "$err" "$bad"
-  run CINCH_MOD=on CINCH_CODEC=q5 "$cinch" config
+  run CINCH_MOD=on CINCH_CODEC=q7 "$cinch" config
   expect 'config with bad settings' "$status" 0
   expect_part 'config names an unknown parameter' "$err" "$unknown"
   expect_part 'config names a bad value' "$err" "$bad"

@@ -322,10 +322,14 @@ TEST_F(Unagreed, CallsBeforeTheVerdictCountAsOthers) {
 
 TEST_F(Unagreed, ARankThatCannotTakePartMakesAllPass) {
   auto channels = test::greetAll(2, "it has no device");
-  const test::TestRank rank({0, 2}, Joining::over(std::move(channels[0]), test::fakeResources()));
-  EXPECT_EQ(rank.comm->decide(kGradients, nullptr).reason, Reason::notAgreed);
-  EXPECT_FALSE(rank.comm->agreed());
-  EXPECT_EQ(rank.comm->health(), ncclSuccess);
+  {
+    const test::TestRank rank({0, 2}, Joining::over(std::move(channels[0]), test::fakeResources()));
+    fakeDevice().calls.clear();
+    EXPECT_EQ(rank.comm->decide(kGradients, nullptr).reason, Reason::notAgreed);
+    EXPECT_TRUE(fakeDevice().calls.empty()) << "freeing memory would wait for the device";
+    EXPECT_FALSE(rank.comm->agreed());
+    EXPECT_EQ(rank.comm->health(), ncclSuccess);
+  }
   EXPECT_TRUE(test::holdsNothing()) << "what nobody will use is given back";
 }
 
