@@ -135,6 +135,8 @@ class CapturedCall {
     start.ordinal = 1;
     EXPECT_EQ(cudaMemcpy(state_, &start, sizeof start, cudaMemcpyHostToDevice), cudaSuccess);
     EXPECT_EQ(cudaMemset(input_, 0, kCount * 4), cudaSuccess);
+    // A cleared buffer may still be dirty, and streams of their own do not wait for the default one.
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   }
   ~CapturedCall() {
     for (void* each : {input_, output_, coded_, state_}) table_.release(each);
