@@ -14,6 +14,7 @@ namespace cinch {
 enum class Mode : int { off, observe, on };
 enum class ResidualChoice : int { fp32, bf16, int8 };
 enum class RoundingChoice : int { nearest, stochastic };
+enum class SlotChoice : int { signature, sequence };
 
 // The codecs of kernels/codec/registry.h, whose test compares the two lists.
 #define CINCH_CODEC_NAMES                         \

@@ -12,7 +12,8 @@
 namespace cinch {
 namespace {
 
-constexpr uint64_t kOftenSeen = std::numeric_limits<uint32_t>::max();
+const History kWellKnown{std::numeric_limits<uint32_t>::max(),
+                         {.kind = Place::Kind::known, .isWholeModel = true}};
 constexpr uint64_t kUnknownCapture = std::numeric_limits<uint64_t>::max();
 
 std::string faultText(uint32_t bits) {
@@ -104,53 +105,73 @@ uint64_t CommState::captureIdOf(CUstream_st* stream) const {
 
 CommState::Decision CommState::decide(const Signature& signature, CUstream_st* stream) {
   if (const auto settled = settle(); !settled.ok() || !facts_.agreed)
-    return {cinch::decide(params_, facts_, signature, 0)};
-  if (cinch::decide(params_, facts_, signature, kOftenSeen) == Reason::none)
+    return {cinch::decide(params_, facts_, signature, {})};
+  if (cinch::decide(params_, facts_, signature, kWellKnown) == Reason::none)
     if (const uint64_t captureId = captureIdOf(stream); captureId != 0)
       return decideCaptured(signature, captureId);
   const auto seen = signatures_.observe(signature);
+  const Place place = placeOf(seen ? seen->index : SignatureTable::kMaxSignatures, signature);
   const bool isNew = !seen || seen->before == 0;
-  if (isNew || marksNewLayout(signature))
+  if (place.kind == Place::Kind::unknown && (isNew || marksNewLayout(signature)))
     for (const auto& slot : slots_) slot->dropResiduals();
-  if (!seen) return {Reason::manyKinds};
-  const Reason reason = cinch::decide(params_, facts_, signature, seen->before);
-  Slot* slot = reason == Reason::none ? &slotOf(seen->index, signature) : nullptr;
+  if (!seen) return {Reason::manyKinds, nullptr, true};
+  const Reason reason = cinch::decide(params_, facts_, signature, {seen->before, place});
+  Slot* slot = reason == Reason::none ? &slotOf(seen->index, signature, place) : nullptr;
   return {reason, slot, true};
+}
+
+void CommState::takeBack(const Signature& signature) {
+  signatures_.takeBack(signature);
+  sequence_.takeBack();
+}
+
+// Where the signature alone is the slot, nothing is learned.
+Place CommState::placeOf(uint32_t signatureIndex, const Signature& signature) {
+  if (params_.slots != SlotChoice::sequence) return {};
+  return sequence_.observe(signature, signatureIndex, isLarge(params_, facts_, signature));
 }
 
 // A capture is collective, NCCL wants it on all ranks or on none; but never may a host wait in it.
 CommState::Decision CommState::decideCaptured(const Signature& signature, uint64_t captureId) {
   if (captureId == kUnknownCapture) return {Reason::capturing};
-  auto first = capturedCompressed_.find(signature);
-  Slot* slot = knownSlot(signature);
-  if (first == capturedCompressed_.end() &&
-      capturedCompressed_.size() < SignatureTable::kMaxSignatures) {
-    const bool ready = slot != nullptr && slot->phase == SlotPhase::active;
-    first = capturedCompressed_.emplace(signature, ready).first;
-  }
-  const bool compress = first != capturedCompressed_.end() && first->second;
-  if (!compress) return {Reason::capturing};
-  return {Reason::none, slot, false, captureId};
+  auto first = captured_.find(signature);
+  if (first == captured_.end() && captured_.size() < SignatureTable::kMaxSignatures)
+    first = captured_.emplace(signature, readySlot(signature)).first;
+  if (first == captured_.end() || first->second == nullptr) return {Reason::capturing};
+  return {Reason::none, first->second, false, captureId};
 }
 
-Slot* CommState::knownSlot(const Signature& signature) const {
+Slot* CommState::readySlot(const Signature& signature) const {
   const auto index = signatures_.find(signature);
-  return index && *index < slotBySignature_.size() ? slotBySignature_[*index] : nullptr;
+  if (!index) return nullptr;
+  for (auto it = slotByKey_.lower_bound({*index, 0, 0}); it != slotByKey_.end(); ++it) {
+    if (it->first.signatureIndex != *index) break;
+    if (it->second->phase == SlotPhase::active) return it->second;
+  }
+  return nullptr;
 }
 
-Slot& CommState::slotOf(uint32_t signatureIndex, const Signature& signature) {
-  if (signatureIndex >= slotBySignature_.size()) slotBySignature_.resize(signatureIndex + 1);
-  Slot*& slot = slotBySignature_[signatureIndex];
-  if (slot != nullptr) return *slot;
-  const Coding coding = codingOf(params_, signature.kind, static_cast<uint32_t>(rank));
+Slot& CommState::slotOf(uint32_t signatureIndex, const Signature& signature, const Place& place) {
+  const Coding coding = codingOf(params_, signature.kind, place, static_cast<uint32_t>(rank));
+  const bool isPlaced = place.kind == Place::Kind::known && coding.rule.gain > 0;
+  const SlotKey key{signatureIndex, coding.codec.format.id, isPlaced ? place.slot + 1 : 0};
+  Slot*& slot = slotByKey_[key];
+  if (slot == nullptr) slot = &makeSlot(signature, coding, key);
+  if (isPlaced) slot->enterEpoch(place.epoch);
+  return *slot;
+}
+
+Slot& CommState::makeSlot(const Signature& signature, const Coding& coding, const SlotKey& key) {
   const CollectivePlan plan =
       planCollective(signature, elementTypeOf(signature.dataType), coding.codec.format,
                      static_cast<uint32_t>(rank), static_cast<uint32_t>(nRanks));
-  slots_.push_back(
-      std::make_unique<Slot>(identityOf(signature), describe(signature), plan, coding.rule));
-  slot = slots_.back().get();
-  slot->stats = &stats_->addSlot(slot->name, coding.codec.name, coding.rule.gain);
-  return *slot;
+  std::string name = describe(signature);
+  if (key.place != 0) name += " at " + std::to_string(key.place - 1);
+  slots_.push_back(std::make_unique<Slot>(identityOf(signature, key.codecId, key.place), name, plan,
+                                          coding.rule));
+  Slot& slot = *slots_.back();
+  slot.stats = &stats_->addSlot(slot.name, coding.codec.name, coding.rule.gain);
+  return slot;
 }
 
 void CommState::countPass(Reason reason, uint64_t nBytes) {

@@ -51,8 +51,10 @@ class CommState {
     uint64_t captureId = 0;  // of the capture that the call is in
   };
   Decision decide(const Signature& signature, CUstream_st* stream);
-  // A call that decide() counted did not take place after all.
-  void takeBack(const Signature& signature) { signatures_.takeBack(signature); }
+  // The calls that decide() counted since the last confirm() or takeBack() took place.
+  void confirm() { sequence_.commit(); }
+  // They did not, `signature` among them.
+  void takeBack(const Signature& signature);
 
   // The class of an operation on this communicator, and what it multiplies the input by.
   OpClass classOf(ncclRedOp_t op, ncclDataType_t type) const;
@@ -100,10 +102,20 @@ class CommState {
   ReductionOps ops;
 
  private:
+  // A signature, and what else tells its slots apart: the codec, and the place in the step where
+  // something is kept from step to step.
+  struct SlotKey {
+    uint32_t signatureIndex;
+    uint8_t codecId;
+    uint32_t place;
+    auto operator<=>(const SlotKey&) const = default;
+  };
   void enrol(const Verdict& verdict);
   Decision decideCaptured(const Signature& signature, uint64_t captureId);
-  Slot* knownSlot(const Signature& signature) const;
-  Slot& slotOf(uint32_t signatureIndex, const Signature& signature);
+  Slot* readySlot(const Signature& signature) const;
+  Slot& slotOf(uint32_t signatureIndex, const Signature& signature, const Place& place);
+  Slot& makeSlot(const Signature& signature, const Coding& coding, const SlotKey& key);
+  Place placeOf(uint32_t signatureIndex, const Signature& signature);
   uint64_t captureIdOf(CUstream_st* stream) const;
 
   const Params& params_;
@@ -114,11 +126,12 @@ class CommState {
   CommStats* stats_ = nullptr;    // once settled
   CommFacts facts_;
   SignatureTable signatures_;
+  Sequence sequence_;
   std::vector<std::unique_ptr<Slot>> slots_;
-  std::vector<Slot*> slotBySignature_;
-  // What the first capture of a signature found, which all later captures repeat: a rank may make
-  // its graph anew while the others go on with theirs.
-  std::unordered_map<Signature, bool, SignatureHash> capturedCompressed_;
+  std::map<SlotKey, Slot*> slotByKey_;
+  // The slot that the first capture of a signature found ready, or none, which all later captures
+  // repeat: a rank may make its graph anew while the others go on with theirs.
+  std::unordered_map<Signature, Slot*, SignatureHash> captured_;
   std::mutex birthsMutex_;
   std::vector<Birth> births_;
   std::map<int64_t, uint64_t> nChildren_;  // by kind

@@ -65,6 +65,11 @@ Result<void> Slot::refreshResiduals(const DeviceTable& device, const void* send,
   return {};
 }
 
+void Slot::enterEpoch(uint32_t epoch) {
+  residualsStale_ = residualsStale_ || epoch != epoch_;
+  epoch_ = epoch;
+}
+
 Residuals Slot::residuals() const {
   return residuals_.pointers();
 }

@@ -43,6 +43,9 @@ class Slot {
                                 void* stream);
   // The next call starts from zero residuals.
   void dropResiduals() { residualsStale_ = true; }
+  // The next call belongs to this epoch of its communicator's sequence, where the slot has a place:
+  // residuals of another one are not its own.
+  void enterEpoch(uint32_t epoch);
 
   // The residuals of calls on streams.
   Residuals residuals() const;
@@ -92,6 +95,7 @@ class Slot {
   const void* lastSend_ = nullptr;
   const void* lastRecv_ = nullptr;
   bool residualsStale_ = true;  // not cleared yet
+  uint32_t epoch_ = 0;
 
   std::vector<ResidualBuffers> captured_;  // by occurrence in a capture; live as long as the slot
   std::map<uint64_t, size_t> nInCapture_;  // by capture, since several may be under way

@@ -176,6 +176,7 @@ ncclResult_t OpenGroup::launch() {
     countBack();
     return result;
   }
+  for (const Noted& noted : noted_) noted.comm->confirm();
   inOrderOfMembers(unready_);
   return prepareAll(unready_, *real_, result);
 }

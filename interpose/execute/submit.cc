@@ -67,7 +67,10 @@ ncclResult_t compress(const std::shared_ptr<CommState>& comm, OpenGroup* group,
                  .call = call,
                  .factor = comm->factorOf(call.op, call.type),
                  .captureId = decided.decision.captureId};
-  if (group == nullptr) return Batch({&item, 1}, comm->real).run(false);
+  if (group == nullptr) {
+    comm->confirm();
+    return Batch({&item, 1}, comm->real).run(false);
+  }
   group->defer(std::move(item));
   return ncclSuccess;
 }
@@ -77,8 +80,12 @@ ncclResult_t passNow(const std::shared_ptr<CommState>& comm, const Decided& deci
   const CommState::Decision& decision = decided.decision;
   const ncclResult_t result = pass();
   // A call that one rank got wrong and repeats must not count twice.
-  if (isRefused(result) && decision.counted) comm->takeBack(decided.signature);
-  if (isRefused(result) || decision.reason != Reason::preparing) return result;
+  if (isRefused(result)) {
+    if (decision.counted) comm->takeBack(decided.signature);
+    return result;
+  }
+  comm->confirm();
+  if (decision.reason != Reason::preparing) return result;
   BatchItem item{
       .comm = comm, .slot = decision.slot, .call = call, .factor = {}, .connectOnly = true};
   return prepareAll({&item, 1}, comm->real, result);

@@ -8,7 +8,8 @@ const char* const kReasonNames[kReasonCount] = {
     "same_host",  "kind",
     "operation",  "data_type",
     "small",      "many_kinds",
-    "warmup",     "observe",
+    "warmup",     "unplaced",
+    "ambiguous",  "observe",
     "capturing",  "preparing",
     "voted_no",   "incomplete",
 };
@@ -27,16 +28,12 @@ uint64_t valuesOf(const CommFacts& comm, const Signature& signature) {
 // Beyond this a count cannot be that of a real buffer, and sums of sizes could overflow.
 constexpr uint64_t kMaxCount = uint64_t{1} << 44;
 
-bool isBig(const Params& params, const CommFacts& comm, const Signature& signature) {
-  return signature.count <= kMaxCount &&
-         valuesOf(comm, signature) * bytesOf(signature.dataType) >= params.minBytes;
-}
-
 // Every rank sends whole tiles to every other, so many ranks and few values can cost more than
 // NCCL.
-bool savesBytes(const Params& params, const CommFacts& comm, const Signature& signature) {
+bool savesBytes(const Params& params, const CommFacts& comm, const Signature& signature,
+                const Place& place) {
   const auto nRanks = static_cast<uint32_t>(comm.nRanks);
-  const wire::CodecFormat codec = codingOf(params, signature.kind, 0).codec.format;
+  const wire::CodecFormat codec = codingOf(params, signature.kind, place, 0).codec.format;
   const auto layout = signature.kind == CallKind::allReduce
                           ? wire::ShardLayout{signature.count, nRanks, codec}
                           : wire::ShardLayout::fixed(signature.count, nRanks, codec);
@@ -54,7 +51,16 @@ bool isSum(const Signature& signature) {
          signature.op == OpClass::avg || signature.op == OpClass::preMulSum;
 }
 
+// Layers that look alike: an average is one of gradients, which activations have no use for.
+Reason reasonOfPlace(const Signature& signature, const Place& place) {
+  const bool averages = signature.op == OpClass::avg || signature.op == OpClass::preMulSum;
+  if (place.kind == Place::Kind::unknown) return Reason::unplaced;
+  const bool areGradients = place.isWholeModel || averages;
+  return place.kind == Place::Kind::ambiguous && !areGradients ? Reason::ambiguous : Reason::none;
+}
+
 constexpr const char* kDefaultCodec = "q8";
+constexpr uint8_t kBitsWithoutFeedback = 8;
 
 ResidualType residualTypeOf(ResidualChoice choice) {
   switch (choice) {
@@ -81,18 +87,26 @@ CodingRule feedbackOf(const Params& params, const wire::CodecFormat& codec) {
 
 }  // namespace
 
+bool isLarge(const Params& params, const CommFacts& comm, const Signature& signature) {
+  return signature.count <= kMaxCount &&
+         valuesOf(comm, signature) * bytesOf(signature.dataType) >= params.minBytes;
+}
+
 Reason decide(const Params& params, const CommFacts& comm, const Signature& signature,
-              uint64_t seenBefore) {
+              const History& history) {
   if (comm.nRanks == 1) return Reason::oneRank;
   if (!comm.agreed) return Reason::notAgreed;
   if (!comm.severalHosts) return Reason::sameHost;
   if (!isWanted(params, signature.kind)) return Reason::kind;
   if (!isSum(signature)) return Reason::operation;
   if (!isCompressibleType(signature.dataType)) return Reason::dataType;
-  if (!isBig(params, comm, signature)) return Reason::small;
-  if (!savesBytes(params, comm, signature)) return Reason::small;
-  if (seenBefore + kCallsToGetReady < static_cast<uint64_t>(params.warmupCalls))
+  if (!isLarge(params, comm, signature)) return Reason::small;
+  if (!savesBytes(params, comm, signature, history.place)) return Reason::small;
+  if (history.seenBefore + kCallsToGetReady < static_cast<uint64_t>(params.warmupCalls))
     return Reason::warmup;
+  if (params.slots == SlotChoice::sequence)
+    if (const Reason reason = reasonOfPlace(signature, history.place); reason != Reason::none)
+      return reason;
   return params.mode == Mode::observe ? Reason::observe : Reason::none;
 }
 
@@ -112,10 +126,14 @@ ElementType elementTypeOf(ncclDataType_t type) {
   return type == ncclBfloat16 ? ElementType::bf16 : ElementType::fp32;
 }
 
-Coding codingOf(const Params& params, CallKind kind, uint32_t rank) {
-  if (kind != CallKind::allReduce) return {*codec::findCodec(kDefaultCodec), {}};
+Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_t rank) {
+  const Coding stateless{*codec::findCodec(kDefaultCodec), {}};
   const codec::CodecInfo* chosen = codec::findCodec(params.codec);
-  Coding coding{*(chosen ? chosen : codec::findCodec(kDefaultCodec)), {}};
+  if (kind != CallKind::allReduce || chosen == nullptr) return stateless;
+  const bool isAmbiguous = place.kind == Place::Kind::ambiguous;
+  if (isAmbiguous && chosen->format.bits < kBitsWithoutFeedback) return stateless;
+  Coding coding{*chosen, {}};
+  if (isAmbiguous) return coding;
   coding.rule = feedbackOf(params, coding.codec.format);
   coding.rule.seed = rank;
   const bool isStateless = coding.rule.gain == 0;

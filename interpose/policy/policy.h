@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "common/param.h"
+#include "interpose/policy/sequence.h"
 #include "interpose/policy/signature.h"
 #include "kernels/codec/registry.h"
 #include "kernels/device_table.h"
@@ -24,6 +25,8 @@ enum class Reason : uint8_t {
   small,       // below CINCH_MIN_BYTES, or its encoding would not save a quarter
   manyKinds,   // more different calls than the table holds
   warmup,      // its like was not seen often enough yet
+  unplaced,    // its place in the step is not known, or not any more
+  ambiguous,   // the calls of a step look alike, and nothing shows that they are gradients
   observe,     // CINCH_MODE=observe: it would have been compressed
   capturing,   // in a CUDA graph capture that began before the slot was ready
   preparing,   // the ranks are getting ready to compress it from the next call on
@@ -42,10 +45,18 @@ struct CommFacts {
   bool severalHosts = false;
 };
 
+// What the policy knows of a call's past on its communicator.
+struct History {
+  uint64_t seenBefore = 0;  // how often its signature was seen
+  Place place{};            // with CINCH_SLOTS=sequence
+};
+
 // Reason::none: compress it (as soon as the slot is ready on all ranks); else pass, and why.
-// `seenBefore`: how often this signature has been seen before on this communicator.
 Reason decide(const Params& params, const CommFacts& comm, const Signature& signature,
-              uint64_t seenBefore);
+              const History& history);
+
+// Whether a call moves enough bytes to be worth compressing.
+bool isLarge(const Params& params, const CommFacts& comm, const Signature& signature);
 
 // All that must be equal on the ranks before they may compress, readable, so that a difference can
 // be named: settings, wire format, and a number for everything else.
@@ -55,13 +66,14 @@ std::string agreedSettings(const Params& params);
 ElementType elementTypeOf(ncclDataType_t type);
 bool isCompressibleType(ncclDataType_t type);
 
-// How calls of a kind are coded: AllReduce as the parameters say; ReduceScatter and AllGather with
-// q8, without error feedback. Only the seed of stochastic rounding differs by rank.
+// How calls of a kind are coded: AllReduce as the parameters say; ReduceScatter, AllGather and what
+// has an ambiguous place without error feedback, at 8 bits or more. Only the seed of stochastic
+// rounding differs by rank.
 struct Coding {
   const codec::CodecInfo& codec;
   CodingRule rule;
 };
-Coding codingOf(const Params& params, CallKind kind, uint32_t rank);
+Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_t rank);
 
 // True for a call that marks a new layout of the buckets to come, as PyTorch DDP's integer
 // broadcasts of bucket order do: residuals must not outlive it.

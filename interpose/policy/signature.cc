@@ -70,10 +70,13 @@ size_t SignatureHash::operator()(const Signature& signature) const {
   return std::hash<uint64_t>{}((signature.count * 0x9e3779b97f4a7c15u) ^ kinds);
 }
 
-uint64_t identityOf(const Signature& signature) {
+uint64_t identityOf(const Signature& signature, uint32_t codecId, uint32_t place) {
   const uint64_t facts[] = {static_cast<uint64_t>(signature.kind),
                             static_cast<uint64_t>(signature.op),
-                            static_cast<uint64_t>(signature.dataType), signature.count};
+                            static_cast<uint64_t>(signature.dataType),
+                            signature.count,
+                            codecId,
+                            place};
   return hashBytes(reinterpret_cast<const uint8_t*>(facts), sizeof facts);
 }
 

@@ -52,7 +52,7 @@ struct SignatureHash {
 
 // A number that is the same on all ranks, whatever else they have seen; no two signatures of a job
 // have the same one, but for an accident of 1 in 2^60.
-uint64_t identityOf(const Signature& signature);
+uint64_t identityOf(const Signature& signature, uint32_t codecId, uint32_t place);
 
 // The signatures of one communicator's collectives.
 class SignatureTable {

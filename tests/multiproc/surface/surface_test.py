@@ -21,7 +21,7 @@ PROGRAM = PRELOAD = None
 ENVIRONMENT = {
     "": {"CINCH_CODEC": "q4"},
     "operation-all-gather-compressed": {"CINCH_CODEC": "q4", "CINCH_ALLGATHER": "y"},
-    "large": {"CINCH_CODEC": "q4", "CINCH_WARMUP_CALLS": "2"},
+    "large": {"CINCH_CODEC": "q4", "CINCH_WARMUP_CALLS": "2", "CINCH_RESIDUAL": "int8"},
     "graph-feedback-advances": {"CINCH_CODEC": "q4", "CINCH_ERROR_FEEDBACK": "1"},
     "graph-equal-buckets": {"CINCH_CODEC": "q4", "CINCH_ERROR_FEEDBACK": "1"},
     "trap": {"CINCH_CODEC": "q4", "CINCH_ERROR_FEEDBACK": "1"},

@@ -20,6 +20,10 @@ const Signature kShards{CallKind::reduceScatter, OpClass::sum, ncclFloat32, 1 <<
 const Signature kLoss{CallKind::allReduce, OpClass::sum, ncclFloat32, 1};
 const Signature kOrder{CallKind::broadcast, OpClass::none, ncclInt32, 100};
 
+uint8_t codecId(const Slot& slot) {
+  return slot.plan.layout.codec.id;
+}
+
 class CommStateTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -73,9 +77,9 @@ TEST_F(CommStateTest, OneSignatureIsOneSlot) {
 
 // A rank may have met slots in calls that did not take place, in any order.
 TEST_F(CommStateTest, SlotsAreCalledAfterTheirSignature) {
-  EXPECT_EQ(slotOf(kGradients).identity, identityOf(kGradients));
-  EXPECT_EQ(slotOf(kShards).identity, identityOf(kShards));
-  EXPECT_NE(identityOf(kGradients), identityOf(kShards));
+  EXPECT_EQ(slotOf(kGradients).identity, identityOf(kGradients, codecId(slotOf(kGradients)), 0));
+  EXPECT_EQ(slotOf(kShards).identity, identityOf(kShards, codecId(slotOf(kShards)), 0));
+  EXPECT_NE(slotOf(kGradients).identity, slotOf(kShards).identity);
 }
 
 TEST_F(CommStateTest, ATakenBackCallDoesNotCount) {

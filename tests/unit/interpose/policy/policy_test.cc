@@ -21,10 +21,10 @@ const CommFacts kNetworked{.nRanks = 4, .agreed = true, .severalHosts = true};
 const Signature kGradients{CallKind::allReduce, OpClass::sum, ncclFloat32, 1 << 20};
 
 TEST(Policy, CompressesALargeRecurringFloatSum) {
-  EXPECT_EQ(decide(defaults(), kNetworked, kGradients, 10), Reason::none);
+  EXPECT_EQ(decide(defaults(), kNetworked, kGradients, {10}), Reason::none);
   Signature average = kGradients;
   average.op = OpClass::avg;
-  EXPECT_EQ(decide(defaults(), kNetworked, average, 10), Reason::none);
+  EXPECT_EQ(decide(defaults(), kNetworked, average, {10}), Reason::none);
 }
 
 TEST(Policy, TheLastTwoWarmUpCallsGetTheRanksReady) {
@@ -32,8 +32,8 @@ TEST(Policy, TheLastTwoWarmUpCallsGetTheRanksReady) {
   // first that can be compressed.
   const Params params = defaults();
   ASSERT_EQ(params.warmupCalls, 3);
-  EXPECT_EQ(decide(params, kNetworked, kGradients, 0), Reason::warmup);
-  EXPECT_EQ(decide(params, kNetworked, kGradients, 1), Reason::none);
+  EXPECT_EQ(decide(params, kNetworked, kGradients, {0}), Reason::warmup);
+  EXPECT_EQ(decide(params, kNetworked, kGradients, {1}), Reason::none);
 }
 
 TEST(Policy, WhatWouldNotSaveBytesPasses) {
@@ -42,11 +42,11 @@ TEST(Policy, WhatWouldNotSaveBytesPasses) {
   Signature signature = kGradients;
   signature.count = 16384;
   many.nRanks = 8;
-  EXPECT_EQ(decide(defaults(), many, signature, 10), Reason::none);
+  EXPECT_EQ(decide(defaults(), many, signature, {10}), Reason::none);
   many.nRanks = 64;
-  EXPECT_EQ(decide(defaults(), many, signature, 10), Reason::small);
+  EXPECT_EQ(decide(defaults(), many, signature, {10}), Reason::small);
   signature.count = 64 * 1024 * 1024;
-  EXPECT_EQ(decide(defaults(), many, signature, 10), Reason::none);
+  EXPECT_EQ(decide(defaults(), many, signature, {10}), Reason::none);
 }
 
 TEST(Policy, EveryFactOfTheCommunicatorCanStopIt) {
@@ -54,9 +54,9 @@ TEST(Policy, EveryFactOfTheCommunicatorCanStopIt) {
   alone.nRanks = 1;
   split.agreed = false;
   local.severalHosts = false;
-  EXPECT_EQ(decide(defaults(), alone, kGradients, 10), Reason::oneRank);
-  EXPECT_EQ(decide(defaults(), split, kGradients, 10), Reason::notAgreed);
-  EXPECT_EQ(decide(defaults(), local, kGradients, 10), Reason::sameHost);
+  EXPECT_EQ(decide(defaults(), alone, kGradients, {10}), Reason::oneRank);
+  EXPECT_EQ(decide(defaults(), split, kGradients, {10}), Reason::notAgreed);
+  EXPECT_EQ(decide(defaults(), local, kGradients, {10}), Reason::sameHost);
 }
 
 Params withKinds(bool reduceScatter, bool allGather) {
@@ -68,7 +68,7 @@ Params withKinds(bool reduceScatter, bool allGather) {
 
 Reason decideKind(const Params& params, CallKind kind) {
   const OpClass op = kind == CallKind::allGather ? OpClass::none : OpClass::sum;
-  return decide(params, kNetworked, {kind, op, ncclFloat32, 1 << 20}, 10);
+  return decide(params, kNetworked, {kind, op, ncclFloat32, 1 << 20}, {10});
 }
 
 TEST(Policy, WeightsAreOnlyCompressedWhereAskedFor) {
@@ -98,7 +98,7 @@ TEST(Policy, SumsAveragesAndScaledSumsAreCompressed) {
     for (const OpClass op :
          {OpClass::none, OpClass::sum, OpClass::avg, OpClass::preMulSum, OpClass::other}) {
       const bool isSum = op != OpClass::none && op != OpClass::other;
-      EXPECT_EQ(decide(defaults(), kNetworked, {kind, op, ncclFloat32, 1 << 20}, 10),
+      EXPECT_EQ(decide(defaults(), kNetworked, {kind, op, ncclFloat32, 1 << 20}, {10}),
                 isSum ? Reason::none : Reason::operation);
     }
 }
@@ -108,7 +108,7 @@ TEST(Policy, ExactlyThreeTypesAreCompressed) {
   for (int type = 0; type < 16; ++type) {  // all that the enum's bits can hold
     Signature signature = kGradients;
     signature.dataType = static_cast<ncclDataType_t>(type);
-    const Reason reason = decide(defaults(), kNetworked, signature, 10);
+    const Reason reason = decide(defaults(), kNetworked, signature, {10});
     if (reason == Reason::none)
       compressed.insert(type);
     else
@@ -121,14 +121,14 @@ TEST(Policy, TheFloorIsInBytes) {
   const Params params = defaults();
   Signature signature = kGradients;
   signature.count = params.minBytes / 4;
-  EXPECT_EQ(decide(params, kNetworked, signature, 10), Reason::none);
+  EXPECT_EQ(decide(params, kNetworked, signature, {10}), Reason::none);
   signature.count -= 1;
-  EXPECT_EQ(decide(params, kNetworked, signature, 10), Reason::small);
+  EXPECT_EQ(decide(params, kNetworked, signature, {10}), Reason::small);
   signature.dataType = ncclBfloat16;
   signature.count = params.minBytes / 2;
-  EXPECT_EQ(decide(params, kNetworked, signature, 10), Reason::none);
+  EXPECT_EQ(decide(params, kNetworked, signature, {10}), Reason::none);
   signature.count = 0;
-  EXPECT_EQ(decide(params, kNetworked, signature, 10), Reason::small);
+  EXPECT_EQ(decide(params, kNetworked, signature, {10}), Reason::small);
 }
 
 TEST(Policy, TheFloorHoldsForAllShardsTogether) {
@@ -136,11 +136,11 @@ TEST(Policy, TheFloorHoldsForAllShardsTogether) {
   for (const CallKind kind : {CallKind::reduceScatter, CallKind::allGather}) {
     Signature signature{kind, kind == CallKind::allGather ? OpClass::none : OpClass::sum,
                         ncclFloat32, params.minBytes / 4 / 4};
-    EXPECT_EQ(decide(params, kNetworked, signature, 10), Reason::none) << "4 shards reach it";
+    EXPECT_EQ(decide(params, kNetworked, signature, {10}), Reason::none) << "4 shards reach it";
     signature.count -= 1;
-    EXPECT_EQ(decide(params, kNetworked, signature, 10), Reason::small);
+    EXPECT_EQ(decide(params, kNetworked, signature, {10}), Reason::small);
     signature.count = 0;
-    EXPECT_EQ(decide(params, kNetworked, signature, 10), Reason::small);
+    EXPECT_EQ(decide(params, kNetworked, signature, {10}), Reason::small);
   }
 }
 
@@ -148,9 +148,9 @@ TEST(Policy, AFloorThatNoValueDividesIsNotRoundedDown) {
   Params params = defaults();
   params.minBytes = (1 << 20) + 1;
   Signature signature{CallKind::allReduce, OpClass::sum, ncclFloat32, 1 << 18};
-  EXPECT_EQ(decide(params, kNetworked, signature, 10), Reason::small) << "one byte short";
+  EXPECT_EQ(decide(params, kNetworked, signature, {10}), Reason::small) << "one byte short";
   signature.count += 1;
-  EXPECT_EQ(decide(params, kNetworked, signature, 10), Reason::none);
+  EXPECT_EQ(decide(params, kNetworked, signature, {10}), Reason::none);
 }
 
 // Sizes are multiplied by the ranks and by bytes: no count may wrap around to a small one.
@@ -164,7 +164,7 @@ TEST(Policy, AbsurdCountsPass) {
            {~uint64_t{0}, ~uint64_t{0} / 2 + 1, uint64_t{1} << 62, (uint64_t{1} << 62) + (1 << 20),
             uint64_t{1} << 50, ~uint64_t{0} / 4, ~uint64_t{0} / static_cast<uint64_t>(nRanks)}) {
         const OpClass op = kind == CallKind::allGather ? OpClass::none : OpClass::sum;
-        EXPECT_EQ(decide(params, many, {kind, op, ncclFloat32, count}, 10), Reason::small)
+        EXPECT_EQ(decide(params, many, {kind, op, ncclFloat32, count}, {10}), Reason::small)
             << count << " on " << nRanks;
       }
   }
@@ -176,32 +176,32 @@ TEST(Policy, BucketsOfMoreThan32BitsAreCompressed) {
     for (const CallKind kind :
          {CallKind::allReduce, CallKind::reduceScatter, CallKind::allGather}) {
       const OpClass op = kind == CallKind::allGather ? OpClass::none : OpClass::sum;
-      EXPECT_EQ(decide(params, kNetworked, {kind, op, ncclBfloat16, count}, 10), Reason::none);
+      EXPECT_EQ(decide(params, kNetworked, {kind, op, ncclBfloat16, count}, {10}), Reason::none);
     }
 }
 
 TEST(Policy, OnlyAllReduceGetsFewBitsAndFeedback) {
   Params params = withKinds(true, true);
   params.codec = "q2";
-  EXPECT_STREQ(codingOf(params, CallKind::allReduce, 0).codec.name, "q2");
-  EXPECT_GT(codingOf(params, CallKind::allReduce, 0).rule.gain, 0.0f);
+  EXPECT_STREQ(codingOf(params, CallKind::allReduce, {}, 0).codec.name, "q2");
+  EXPECT_GT(codingOf(params, CallKind::allReduce, {}, 0).rule.gain, 0.0f);
   params.errorFeedback = "0.5";
   params.rounding = RoundingChoice::stochastic;
   for (const CallKind kind : {CallKind::reduceScatter, CallKind::allGather}) {
-    EXPECT_STREQ(codingOf(params, kind, 0).codec.name, "q8");
-    EXPECT_EQ(codingOf(params, kind, 0).rule.gain, 0.0f);
-    EXPECT_EQ(codingOf(params, kind, 0).rule.rounding, Rounding::nearest);
+    EXPECT_STREQ(codingOf(params, kind, {}, 0).codec.name, "q8");
+    EXPECT_EQ(codingOf(params, kind, {}, 0).rule.gain, 0.0f);
+    EXPECT_EQ(codingOf(params, kind, {}, 0).rule.rounding, Rounding::nearest);
   }
   params.codec = "q4";
-  EXPECT_STREQ(codingOf(params, CallKind::allReduce, 0).codec.name, "q4");
-  EXPECT_EQ(codingOf(params, CallKind::allReduce, 0).rule.gain, 0.5f);
+  EXPECT_STREQ(codingOf(params, CallKind::allReduce, {}, 0).codec.name, "q4");
+  EXPECT_EQ(codingOf(params, CallKind::allReduce, {}, 0).rule.gain, 0.5f);
 }
 
 TEST(Policy, FeedbackFitsTheCodec) {
   Params params = defaults();
   const auto ruleFor = [&](const char* codec) {
     params.codec = codec;
-    return codingOf(params, CallKind::allReduce, 0).rule;
+    return codingOf(params, CallKind::allReduce, {}, 0).rule;
   };
   for (const char* coarse : {"q2", "c2", "h3", "q4", "q6", "mxfp4"}) {
     EXPECT_EQ(ruleFor(coarse).gain, 0.1f) << coarse;
@@ -220,7 +220,7 @@ TEST(Policy, OnlyStatelessCodecsThatCanDitherRoundAtRandom) {
   const auto ruleFor = [&](const char* codec, const char* feedback) {
     params.codec = codec;
     params.errorFeedback = feedback;
-    return codingOf(params, CallKind::allReduce, 3).rule;
+    return codingOf(params, CallKind::allReduce, {}, 3).rule;
   };
   EXPECT_EQ(ruleFor("q4", "off").rounding, Rounding::stochastic);
   EXPECT_EQ(ruleFor("q4", "off").seed, 3u) << "ranks differ, so that their errors average out";
@@ -244,7 +244,7 @@ TEST(Policy, TheCodecsThatUsersMayNameAreThoseOfTheRegistry) {
 TEST(Policy, ObserveNeverCompresses) {
   Params params = defaults();
   params.mode = Mode::observe;
-  EXPECT_EQ(decide(params, kNetworked, kGradients, 10), Reason::observe);
+  EXPECT_EQ(decide(params, kNetworked, kGradients, {10}), Reason::observe);
 }
 
 // Whether a rank may compress is only settled among ranks with the same answer to all of it.

@@ -40,6 +40,15 @@ std::unique_ptr<Agreement> greet(const UniqueId& id, const Hello& hello) {
 // What earlier tests left in use for ever.
 size_t strandedBefore = 0;
 
+// What the report says of `comm`.
+nlohmann::json reportOf(const CommState& comm) {
+  const auto report = nlohmann::json::parse(processReport().json());
+  for (const auto& entry : report.at("communicators"))
+    if (entry.at("name") == comm.name) return entry;
+  ADD_FAILURE() << comm.name << " is not in the report";
+  return {{"passed", nlohmann::json::object()}, {"slots", nlohmann::json::array()}};
+}
+
 }  // namespace
 
 void resetFakes() {
@@ -93,15 +102,16 @@ TestRank passingRank() {
 }
 
 uint64_t passedCalls(const CommState& comm, Reason reason) {
-  const auto report = nlohmann::json::parse(processReport().json());
-  for (const auto& entry : report.at("communicators")) {
-    if (entry.at("name") != comm.name) continue;
-    const auto& passed = entry.at("passed");
-    const char* name = kReasonNames[static_cast<size_t>(reason)];
-    return passed.contains(name) ? passed.at(name).at("calls").get<uint64_t>() : 0;
-  }
-  ADD_FAILURE() << comm.name << " is not in the report";
-  return 0;
+  const auto passed = reportOf(comm).at("passed");
+  const char* name = kReasonNames[static_cast<size_t>(reason)];
+  return passed.contains(name) ? passed.at(name).at("calls").get<uint64_t>() : 0;
+}
+
+std::map<std::string, uint64_t> compressedCalls(const CommState& comm) {
+  const auto report = reportOf(comm);
+  std::map<std::string, uint64_t> calls;
+  for (const auto& slot : report.at("slots")) calls[slot.at("name")] = slot.at("calls");
+  return calls;
 }
 
 }  // namespace cinch::test

@@ -2,7 +2,9 @@
 // agreement channel, each from a host of its own.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "interpose/comm/comm_state.h"
@@ -47,5 +49,7 @@ TestRank passingRank();
 
 // How many calls on `comm` have passed for `reason`, by the report.
 uint64_t passedCalls(const CommState& comm, Reason reason);
+// How many calls of each slot of `comm` were compressed, by its name in the report; none left out.
+std::map<std::string, uint64_t> compressedCalls(const CommState& comm);
 
 }  // namespace cinch::test

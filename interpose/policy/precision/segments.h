@@ -1,0 +1,27 @@
+// Cuts a bucket into segments, the units of adaptive precision. Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "interpose/policy/layers/bucket_layout.h"
+#include "interpose/policy/precision/precision.h"
+
+namespace cinch {
+
+// The longest segment: 64 Ki values. Shorter ones save some 2 % more bytes at most
+// (bench/adaptive).
+inline constexpr uint64_t kSegmentTiles = 64;
+
+// Segments of a bucket of `count` values, in order; together they have ShardLayout::tilesOf(count)
+// tiles. Layers of one dimension or none are kept raw, and neighbours of that kind count as one
+// layer. A tile belongs to the layer that has most of its values, to the first of equals; a layer
+// that gets no tile goes with its neighbours. The tiles of a layer are a segment, or several where
+// they are more than `maxTiles`.
+//
+// An empty layout, or one of another total: all is one layer. Where there would be more than
+// kMaxSegments, `maxTiles` rises, and where that does not help, all is one layer.
+std::vector<PrecisionSegment> segmentsOf(uint64_t count, const BucketLayout& layers,
+                                         uint64_t maxTiles = kSegmentTiles);
+
+}  // namespace cinch

@@ -1,0 +1,234 @@
+#include "interpose/policy/sequence.h"
+
+#include <algorithm>
+
+namespace cinch {
+namespace {
+
+// The large calls alone, without the landmarks between them, have to hold for longer.
+constexpr uint32_t kWithoutLandmarks = 3;
+// A broadcast of integers that was seen more often than this belongs to the job's habits.
+constexpr uint64_t kFewTimes = 2;
+
+bool isReduction(CallKind kind) {
+  return kind == CallKind::allReduce || kind == CallKind::reduceScatter || kind == CallKind::reduce;
+}
+
+bool isInteger(ncclDataType_t type) {
+  return type == ncclInt32 || type == ncclInt64;
+}
+
+bool isFloat(ncclDataType_t type) {
+  return type == ncclFloat32 || type == ncclFloat16 || type == ncclBfloat16;
+}
+
+}  // namespace
+
+bool Sequence::Symbol::isLargeReduction() const {
+  return isLarge && isReduction(signature.kind);
+}
+
+bool Sequence::Symbol::isLargeGather() const {
+  return isLarge && signature.kind == CallKind::allGather;
+}
+
+Place Sequence::observe(const Signature& signature, uint32_t index, bool isLarge) {
+  if (index >= symbols_.size()) symbols_.resize(index + 1);
+  Symbol& symbol = symbols_[index];
+  symbol.signature = signature;
+  symbol.isLarge = isLarge;
+  ++symbol.times;
+  pending_.push_back({index, marksNewLayout(index), false});
+  const Place place = follow(pending_.back());
+  pending_.back().isOnTrack = cursor_.isOnTrack;
+  return place;
+}
+
+void Sequence::takeBack() {
+  for (const Observed& call : pending_) --symbols_[call.symbol].times;
+  pending_.clear();
+  cursor_ = committed_;
+}
+
+void Sequence::commit() {
+  if (committed_.isOnTrack && !cursor_.isOnTrack) lose();
+  for (const Observed& call : pending_) {
+    countParameters(symbols_[call.symbol]);
+    if (!call.isOnTrack) relearn(call);
+  }
+  pending_.clear();
+  committed_ = cursor_;
+}
+
+void Sequence::relearn(const Observed& call) {
+  if (call.marksLayout) return forget();
+  if (cursor_.isOnTrack) {  // since an earlier call of this commit
+    follow(call);
+    if (cursor_.isOnTrack) return;
+    lose();
+  }
+  rejoin(call.symbol);
+  if (!cursor_.isOnTrack) learn(call.symbol);
+}
+
+// --- A known period.
+
+// Losing count of anything else would put the calls after it in a wrong place.
+bool Sequence::isIgnorable(uint32_t symbol) const {
+  const bool isForeign = symbol >= isInWord_.size() || !isInWord_[symbol];
+  return isForeign && !symbols_[symbol].isLargeReduction();
+}
+
+Place Sequence::follow(const Observed& call) {
+  if (!cursor_.isOnTrack) return {};
+  if (isIgnorable(call.symbol)) {
+    cursor_.isOnTrack = !call.marksLayout;
+    return {};
+  }
+  const Step& expected = word_[cursor_.position];
+  if (expected.symbol != call.symbol) {
+    cursor_.isOnTrack = false;
+    return {};
+  }
+  cursor_.position = (cursor_.position + 1) % static_cast<uint32_t>(word_.size());
+  return {kind_, epoch_, expected.slot, isWholeModel_};
+}
+
+// PyTorch DDP broadcasts the parameters of a new model, and the order of its new buckets.
+bool Sequence::marksNewLayout(uint32_t symbol) const {
+  const Symbol& call = symbols_[symbol];
+  if (call.signature.kind != CallKind::broadcast || !isIgnorable(symbol)) return false;
+  if (isInteger(call.signature.dataType)) return call.times <= kFewTimes;
+  return call.isLarge && !word_.empty();
+}
+
+void Sequence::forget() {
+  word_.clear();
+  isInWord_.clear();
+  fits_.clear();
+  cursor_ = {};
+  all_.restart();
+  large_.restart();
+}
+
+void Sequence::lose() {
+  fits_.assign(word_.size(), 0);
+  sinceLost_ = 0;
+  all_.restart();
+  large_.restart();
+}
+
+// The period goes on, at whatever position, once it has been seen whole: as a rule only one
+// rotation of it fits for so long.
+void Sequence::rejoin(uint32_t symbol) {
+  if (word_.empty() || isIgnorable(symbol)) return;
+  const auto length = static_cast<uint32_t>(word_.size());
+  int nFitting = 0;
+  for (uint32_t rotation = 0; rotation < length; ++rotation) {
+    const uint32_t position = (rotation + sinceLost_) % length;
+    fits_[rotation] = word_[position].symbol == symbol ? fits_[rotation] + 1 : 0;
+    if (fits_[rotation] < length) continue;
+    cursor_ = {true, (position + 1) % length};
+    ++nFitting;
+  }
+  sinceLost_ = (sinceLost_ + 1) % length;
+  if (nFitting > 1) forget();
+}
+
+// --- Learning a period.
+
+// The model is broadcast, or gathered for the first forward pass, before its gradients are reduced.
+void Sequence::countParameters(const Symbol& call) {
+  hasReduced_ = hasReduced_ || call.isLargeReduction();
+  const bool isBroadcast =
+      call.signature.kind == CallKind::broadcast && isFloat(call.signature.dataType);
+  if (isBroadcast && hasReduced_ && call.times == 1) {  // another model
+    parameters_ = gathered_ = 0;
+    hasReduced_ = false;
+  }
+  if (hasReduced_) return;
+  if (isBroadcast) parameters_ += call.signature.count;
+  if (call.isLargeGather()) gathered_ += call.signature.count;
+}
+
+void Sequence::learn(uint32_t symbol) {
+  const Symbol& call = symbols_[symbol];
+  const auto enough = [this](std::span<const uint32_t> word) { return callsEnoughFor(word); };
+  all_.feed(symbol, call.isLargeReduction());
+  if (const auto length = all_.period(1, enough)) return lock(all_.last(*length));
+  if (!call.isLarge) return;
+  large_.feed(symbol, call.isLargeReduction());
+  if (const auto length = large_.period(kWithoutLandmarks, enough)) lock(large_.last(*length));
+}
+
+uint32_t Sequence::callsEnoughFor(std::span<const uint32_t> word) const {
+  return contentOf(word).isWholeModel ? 0 : kLongEnough;
+}
+
+Sequence::Content Sequence::contentOf(std::span<const uint32_t> word) const {
+  Content content;
+  for (const uint32_t symbol : word) {
+    const Symbol& call = symbols_[symbol];
+    if (call.isLargeReduction()) content.reductions.push_back(symbol);
+    if (call.isLargeGather()) content.gathered += call.signature.count;
+  }
+  content.nPerStep = callsPerStep(content.reductions);
+  content.isWholeModel = isWholeModel(std::span(content.reductions).first(content.nPerStep)) ||
+                         isShardedModel(content);
+  return content;
+}
+
+uint64_t Sequence::valuesOf(std::span<const uint32_t> calls) const {
+  uint64_t values = 0;
+  for (const uint32_t call : calls) values += symbols_[call].signature.count;
+  return values;
+}
+
+// Buffers are broadcast with the parameters; small tensors may be reduced in small calls.
+bool Sequence::isWholeModel(std::span<const uint32_t> reductions) const {
+  const uint64_t reduced = valuesOf(reductions);
+  return reduced > parameters_ - parameters_ / 50 && reduced < parameters_ + parameters_ / 100;
+}
+
+// Every shard is reduced once, and gathered for the forward and mostly again for the backward pass.
+// One layer of a backward pass is not half of what the forward pass before it has gathered; and
+// tensor-parallel activations are all of one size.
+bool Sequence::isShardedModel(const Content& content) const {
+  const uint64_t reduced = valuesOf(content.reductions), slack = reduced / 50;
+  return !content.looksAlike() && content.gathered + slack > reduced &&
+         content.gathered < 2 * (reduced + slack) && gathered_ < reduced + reduced / 2;
+}
+
+bool Sequence::Content::looksAlike() const {
+  return std::all_of(reductions.begin(), reductions.end(),
+                     [this](uint32_t call) { return call == reductions.front(); });
+}
+
+// Micro-batches: where a period reduces the whole model several times over, each time by the same
+// calls, these share their slots. The number of calls of one of them.
+uint32_t Sequence::callsPerStep(std::span<const uint32_t> reductions) const {
+  for (uint32_t n = 1; n <= reductions.size() / 2; ++n)
+    if (reductions.size() % n == 0 &&
+        std::equal(reductions.begin() + n, reductions.end(), reductions.begin()) &&
+        isWholeModel(reductions.first(n)))
+      return n;
+  return static_cast<uint32_t>(reductions.size());
+}
+
+void Sequence::lock(std::span<const uint32_t> word) {
+  const Content content = contentOf(word);
+  isInWord_.assign(symbols_.size(), false);
+  word_.clear();
+  for (uint32_t nReductions = 0; const uint32_t symbol : word) {
+    isInWord_[symbol] = true;
+    word_.push_back({symbol, nReductions % content.nPerStep});
+    nReductions += symbols_[symbol].isLargeReduction();
+  }
+  isWholeModel_ = content.isWholeModel;
+  const bool isOneBucket = content.nPerStep == 1 && isWholeModel_;
+  kind_ = content.looksAlike() && !isOneBucket ? Place::Kind::ambiguous : Place::Kind::known;
+  cursor_ = {true, 0};
+  ++epoch_;
+}
+
+}  // namespace cinch

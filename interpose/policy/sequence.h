@@ -1,0 +1,124 @@
+// Where in the training step a collective stands. A job makes the same calls in every step, so the
+// stream of one communicator's collectives repeats itself; its period is learned here from their
+// signatures, and the position of a call in the period then says which parameters its buffer holds.
+//
+// Pure, and fed by one communicator's collectives only, so that every rank learns the same at the
+// same call. Whatever is in doubt is unknown.
+//
+// - A period counts when it has held for three times as long as any structure that broke (runs of
+//   equal layers repeat themselves, too), and for kLongEnough calls unless its calls are seen to
+//   reduce the whole model once.
+// - Calls that are not part of the period are ignored unless they are large reductions: losses,
+//   metrics, what an evaluation gathers. Any other surprise, and the position is unknown until a
+//   whole period has been seen again.
+// - New parameters, or PyTorch DDP's order of new buckets, end an epoch.
+// - A period whose large reductions all look alike is ambiguous: they may be layers or steps.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "interpose/policy/period_finder.h"
+#include "interpose/policy/signature.h"
+
+namespace cinch {
+
+struct Place {
+  enum class Kind : uint8_t {
+    unknown,    // no period, or the call is not part of it
+    ambiguous,  // the calls of the period cannot be told apart
+    known,
+  };
+  Kind kind = Kind::unknown;
+  uint32_t epoch = 0;  // of the learned period; never used again
+  uint32_t slot = 0;  // of a large reduction; two of an epoch have the same for the same parameters
+  bool isWholeModel = false;  // a period is seen to reduce as many values as there are parameters
+  bool operator==(const Place&) const = default;
+};
+
+class Sequence {
+ public:
+  // The place of the next call. `index` is that of its signature, `isLarge` whether it moves enough
+  // bytes to matter. The call is taken for made once commit() is called.
+  Place observe(const Signature& signature, uint32_t index, bool isLarge);
+  // All calls observed since the last commit() or takeBack() were made, or were not.
+  void commit();
+  void takeBack();
+
+  // Calls of the learned period; 0 where there is none, or where its position is lost.
+  uint32_t period() const { return cursor_.isOnTrack ? static_cast<uint32_t>(word_.size()) : 0; }
+  uint32_t epoch() const { return epoch_; }
+
+  static constexpr uint32_t kLongEnough = 256;
+
+ private:
+  struct Symbol {
+    Signature signature{};
+    bool isLarge = false;
+    uint64_t times = 0;  // that it was observed
+    bool isLargeReduction() const;
+    bool isLargeGather() const;
+  };
+  struct Observed {
+    uint32_t symbol;
+    bool marksLayout;
+    bool isOnTrack;  // after this call
+  };
+  struct Cursor {
+    bool isOnTrack = false;
+    uint32_t position = 0;  // of the next call
+  };
+  // One position of the learned period.
+  struct Step {
+    uint32_t symbol;
+    uint32_t slot;
+  };
+
+  // What the calls of a period amount to.
+  struct Content {
+    std::vector<uint32_t> reductions;  // the large ones
+    uint64_t gathered = 0;             // values, by large calls
+    uint32_t nPerStep = 0;  // reductions that differ in what they hold; then others like them
+    bool isWholeModel = false;
+    bool looksAlike() const;
+  };
+
+  Place follow(const Observed& call);
+  bool isIgnorable(uint32_t symbol) const;
+  bool marksNewLayout(uint32_t symbol) const;
+  void forget();
+  void lose();
+  void relearn(const Observed& call);
+  void countParameters(const Symbol& call);
+  void rejoin(uint32_t symbol);
+  void learn(uint32_t symbol);
+  void lock(std::span<const uint32_t> word);
+
+  uint32_t callsEnoughFor(std::span<const uint32_t> word) const;
+  Content contentOf(std::span<const uint32_t> word) const;
+  uint64_t valuesOf(std::span<const uint32_t> calls) const;
+  bool isWholeModel(std::span<const uint32_t> reductions) const;
+  bool isShardedModel(const Content& content) const;
+  uint32_t callsPerStep(std::span<const uint32_t> reductions) const;
+
+  std::vector<Symbol> symbols_;    // by index of the signature
+  std::vector<Observed> pending_;  // not yet committed
+  Cursor cursor_, committed_;
+
+  std::vector<Step> word_;      // the learned period
+  std::vector<bool> isInWord_;  // by symbol
+  Place::Kind kind_ = Place::Kind::unknown;
+  bool isWholeModel_ = false;
+  uint32_t epoch_ = 0;
+  std::vector<uint32_t>
+      fits_;                // while lost, by rotation of the word: how many calls have fitted it
+  uint32_t sinceLost_ = 0;  // calls that had to fit
+
+  PeriodFinder all_, large_;  // of all calls, and of the large ones only
+  uint64_t parameters_ = 0;   // values broadcast before the first reduction
+  uint64_t gathered_ = 0;     // and gathered
+  bool hasReduced_ = false;
+};
+
+}  // namespace cinch

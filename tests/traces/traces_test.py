@@ -1,0 +1,151 @@
+"""The committed traces are what make_traces.py writes (but for recorded ones) and make sense."""
+
+import collections
+import json
+import math
+import pathlib
+import tempfile
+import unittest
+
+import trace_format
+from make_traces import traces
+
+FOLDER = pathlib.Path(__file__).parent
+# Traces in which nothing may be taken for a gradient.
+WITHOUT_GRADIENTS = {"tp_only"}
+EXPECTED = set("""ddp ddp_unused ddp_accumulation ddp_syncbn fsdp1 fsdp2 fsdp2_hsdp
+    fsdp2_accumulation zero1 zero2 zero3 megatron_distopt tp_dp jax_scan horovod gan ddp_eval10
+    fsdp2_eval10 ddp_freeze tp_only fsdp_rs_only""".split())
+
+
+def committed():
+    return {path.stem: path for path in sorted(FOLDER.glob("*.csv"))}
+
+
+def gradient_counts(name, step):
+    rows = trace_format.read(committed()[name])[1]
+    return [int(row[5]) for row in rows if row[0] == step and row[-1].startswith("g")]
+
+
+class GeneratedTest(unittest.TestCase):
+    def test_files_are_what_the_generator_writes(self):
+        for trace in traces():
+            with self.subTest(trace.name):
+                self.assertEqual(committed()[trace.name].read_text(), trace.text())
+
+    def test_all_others_are_recorded(self):
+        written = {trace.name for trace in traces()}
+        for name, path in committed().items():
+            origin = trace_format.read(path)[0]["origin"]
+            self.assertEqual(origin.startswith("from source, "), name in written, name)
+            self.assertEqual(origin.startswith("recorded, "), name not in written, name)
+
+
+    def test_the_rules_of_ddp_give_the_recorded_buckets(self):
+        self.assertEqual(gradient_counts("ddp_syncbn", 5), gradient_counts("ddp_resnet50", 5))
+
+
+class FoldingTest(unittest.TestCase):
+    def test_reads_what_was_written(self):
+        trace = trace_format.Trace("folded", "none", "none", (2,))
+        expected = []
+        for step in trace.train(200):
+            for call in range(step % 3 if step < 60 else 1 + step // 7 % 2):
+                trace.call("Broadcast", "None", "fp32", 10 + call, call, "w")
+                expected.append([step, "0", "Broadcast", "None", "fp32", str(10 + call), str(call),
+                                 "w"])
+        with tempfile.TemporaryDirectory() as folder:
+            trace.write(pathlib.Path(folder))
+            header, rows = trace_format.read(pathlib.Path(folder, "folded.csv"))
+        self.assertEqual(rows, expected)
+        self.assertLess(trace.text().count("\n"), len(rows))
+        self.assertEqual(header, {"framework": "none", "origin": "none", "ranks": "2"})
+
+
+class TracesTest(unittest.TestCase):
+    def for_each(self):
+        for name, path in committed().items():
+            yield name, path, *trace_format.read(path)
+
+    def test_all_are_there(self):
+        self.assertLessEqual(EXPECTED, committed().keys())
+
+    def test_rows_are_well_formed(self):
+        for name, path, header, rows in self.for_each():
+            self.assertLess(path.stat().st_size, 150_000, name)
+            ranks = header["ranks"].split()
+            for row in rows:
+                _, comm, kind, op, type_, count, buffer, truth = row
+                self.assertLess(int(comm), len(ranks), row)
+                self.assertIn(kind, trace_format.KINDS, row)
+                self.assertIn(op, trace_format.OPS, row)
+                self.assertIn(type_, trace_format.TYPES, row)
+                self.assertEqual(op == "None", kind in ("AllGather", "Broadcast"), row)
+                self.assertGreater(int(count), 0, row)
+                self.assertGreaterEqual(int(buffer), 0, row)
+                self.assertRegex(truth, "^(g[0-9]+|w|a|m)$", row)
+
+    def test_steps_count_up(self):
+        for name, _, _, rows in self.for_each():
+            steps = [row[0] for row in rows]
+            self.assertEqual(steps, sorted(steps), name)
+            self.assertEqual(set(steps), set(range(steps[-1] + 1)), name)
+            self.assertGreaterEqual(len(set(steps)), 40, name)
+
+    def test_equal_truth_means_equal_calls(self):
+        for name, _, _, rows in self.for_each():
+            calls = collections.defaultdict(set)
+            for _, comm, kind, op, type_, count, _, truth in rows:
+                if truth.startswith("g"):
+                    calls[truth].add((comm, kind, op, type_, count))
+            self.assertEqual(len(calls) > 0, name not in WITHOUT_GRADIENTS, name)
+            for truth, seen in calls.items():
+                self.assertEqual(len(seen), 1, (name, truth))
+
+    def test_a_gradient_is_a_sum_of_floats(self):
+        for _, _, _, rows in self.for_each():
+            for row in rows:
+                if row[-1].startswith("g"):
+                    self.assertIn(row[3], ("Sum", "Avg", "PreMulSum"), row)
+                    self.assertIn(row[4], ("fp32", "fp16", "bf16"), row)
+
+    def test_every_step_brings_the_same_gradients_unless_said_otherwise(self):
+        for name in EXPECTED - WITHOUT_GRADIENTS - {"horovod", "gan", "ddp_freeze"}:
+            with self.subTest(name):
+                steps = collections.defaultdict(list)
+                for row in trace_format.read(committed()[name])[1]:
+                    if row[-1].startswith("g"):
+                        steps[row[0]].append((row[1], row[-1]))
+                # DDP lays out its buckets anew after the first step.
+                self.assertEqual(len({tuple(steps[step]) for step in steps if step > 0}), 1)
+
+
+class MessagesTest(unittest.TestCase):
+    def test_recorded_messages_agree_with_themselves(self):
+        paths = sorted(FOLDER.glob("ddp_messages/recorded_*.json"))
+        self.assertTrue(paths)
+        for path in paths:
+            with self.subTest(path.name):
+                self.check(json.loads(path.read_text()))
+
+    def test_they_announce_the_reductions_that_follow(self):
+        for model, name in (("resnet50", "ddp_resnet50"), ("gpt2", "ddp")):
+            path = FOLDER / "ddp_messages" / f"recorded_{model}.json"
+            facts = json.loads(path.read_text())
+            self.assertEqual(facts["allReduceCounts"], gradient_counts(name, 5))
+
+    def check(self, facts):
+        shapes, order = facts["shapes"], facts["bucketOrder"]
+        self.assertEqual(len(shapes), facts["nParameters"])
+        self.assertEqual(len(facts["sizesAndStrides"]), 2 * sum(map(len, shapes)))
+        self.assertEqual(sorted(order[:-1]), list(range(len(shapes))))
+        self.assertEqual(order[-1], len(facts["bucketSizes"]))
+        counts, start = [], 0
+        for size in facts["bucketSizes"]:
+            counts.append(sum(math.prod(shapes[i]) for i in order[start:start + size]))
+            start += size
+        self.assertEqual(counts, facts["allReduceCounts"])
+
+
+if __name__ == "__main__":
+    unittest.main()

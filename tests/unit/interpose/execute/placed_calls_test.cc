@@ -1,0 +1,125 @@
+// Calls that are known by their place in the step: CINCH_SLOTS=sequence, with a codec of 4 bits and
+// error feedback.
+#include <gtest/gtest.h>
+
+#include "tests/unit/interpose/support/job.h"
+
+namespace cinch {
+namespace {
+
+using test::fakeReal;
+using test::Work;
+
+constexpr size_t kCount = 40000;
+constexpr CallKind kAllReduce = CallKind::allReduce;
+
+class PlacedCalls : public test::JobTest {
+ protected:
+  void SetUp() override {
+    JobTest::SetUp();
+    ranks_ = test::makeRanks(2);
+  }
+  void TearDown() override {
+    EXPECT_TRUE(fakeReal().isIdle());
+    EXPECT_EQ(comm().health(), ncclSuccess);
+  }
+  CommState& comm() { return *ranks_[0]->comm; }
+  static void step(const std::vector<const Work*>& works) {
+    for (const Work* work : works) ASSERT_EQ(test::runInGroup({work}), ncclSuccess);
+  }
+  static void steps(uint32_t n, const std::vector<const Work*>& works) {
+    for (uint32_t i = 0; i < n; ++i) step(works);
+  }
+  // Steps of `n` calls until their sequence is known, and the ranks are ready for them.
+  static constexpr uint32_t stepsToLearn(uint32_t n) { return Sequence::kLongEnough / n + 6; }
+
+  uint64_t passed(Reason reason) { return test::passedCalls(comm(), reason); }
+  uint64_t resets(const Work& work) { return work.slot(0).stats->residualResets.load(); }
+
+  test::TestRanks ranks_;
+};
+
+TEST_F(PlacedCalls, PassUntilTheStepIsLearned) {
+  const Work first(ranks_, kAllReduce, kCount), last(ranks_, kAllReduce, kCount + 1);
+  steps(Sequence::kLongEnough / 2, {&first, &last});
+  EXPECT_TRUE(test::compressedCalls(comm()).empty());
+  EXPECT_EQ(passed(Reason::unplaced) + passed(Reason::warmup), Sequence::kLongEnough);
+}
+
+TEST_F(PlacedCalls, OfOneSignatureHaveSlotsOfTheirOwn) {
+  const Work first(ranks_, kAllReduce, kCount), second(ranks_, kAllReduce, kCount);
+  const Work last(ranks_, kAllReduce, kCount + 1);
+  steps(stepsToLearn(3) + 10, {&first, &second, &last});
+  const auto calls = test::compressedCalls(comm());
+  ASSERT_EQ(calls.size(), 3u);
+  for (const auto& [name, n] : calls) EXPECT_GE(n, 10u) << name;
+  // Their residuals were cleared once, at the first use: no other call's buffers came between.
+  EXPECT_EQ(resets(first), 0u);
+}
+
+TEST_F(PlacedCalls, ThatLookAlikePass) {
+  const Work first(ranks_, kAllReduce, kCount), second(ranks_, kAllReduce, kCount);
+  steps(2 * stepsToLearn(2), {&first, &second});
+  EXPECT_TRUE(test::compressedCalls(comm()).empty());
+  EXPECT_GT(passed(Reason::ambiguous), 0u);
+}
+
+TEST_F(PlacedCalls, ThatLookAlikeAndAreAveragesGoWithoutFeedback) {
+  const Work first(ranks_, kAllReduce, kCount, ncclAvg),
+      second(ranks_, kAllReduce, kCount, ncclAvg);
+  steps(stepsToLearn(2), {&first, &second});
+  const auto calls = test::compressedCalls(comm());
+  ASSERT_EQ(calls.size(), 1u);
+  EXPECT_GT(calls.begin()->second, 0u);
+  EXPECT_EQ(first.slot(0).rule.gain, 0.0f);
+  EXPECT_EQ(first.slot(0).plan.layout.codec.bits, 8u);
+}
+
+TEST_F(PlacedCalls, ASurpriseIsPassedAndTheResidualWaits) {
+  const Work first(ranks_, kAllReduce, kCount), last(ranks_, kAllReduce, kCount + 1);
+  steps(stepsToLearn(2), {&first, &last});
+  const auto before = test::compressedCalls(comm());
+  step({&last, &first});  // the one out of turn, and the other before its place is sure again
+  EXPECT_EQ(test::compressedCalls(comm()), before);
+  step({&last});
+  steps(3, {&first, &last});
+  for (const auto& [name, n] : test::compressedCalls(comm())) EXPECT_GE(n, before.at(name) + 3);
+  EXPECT_EQ(resets(first), 0u) << "it is the same bucket";
+}
+
+TEST_F(PlacedCalls, AnotherStepStartsFromZeroResiduals) {
+  const Work first(ranks_, kAllReduce, kCount), second(ranks_, kAllReduce, kCount + 1);
+  const Work third(ranks_, kAllReduce, kCount + 2);
+  steps(stepsToLearn(2), {&first, &second});
+  steps(stepsToLearn(2) * 4, {&first, &third});
+  EXPECT_EQ(resets(first), 1u);
+}
+
+// A group that is only simulated, on one rank, must not shift what this rank knows.
+TEST_F(PlacedCalls, SimulatedCallsHaveNoPlace) {
+  const Work first(ranks_, kAllReduce, kCount), last(ranks_, kAllReduce, kCount + 1);
+  for (uint32_t i = 0; i < stepsToLearn(2) + 5; ++i) {
+    test::groupStart();
+    EXPECT_EQ(last.part(1).submit(), ncclSuccess);
+    OpenGroup::forget(test::fakeRealTable());
+    fakeReal().recorded.clear();
+    fakeReal().depth = 0;  // as the real one does
+    step({&first, &last});
+  }
+  EXPECT_EQ(test::compressedCalls(comm()).size(), 2u);
+}
+
+TEST_F(PlacedCalls, RefusedCallsHaveNoPlace) {
+  const Work first(ranks_, kAllReduce, kCount), last(ranks_, kAllReduce, kCount + 1);
+  steps(stepsToLearn(2), {&first, &last});
+  const auto before = test::compressedCalls(comm());
+  Collective lacking = last.part(0).call;
+  lacking.send = nullptr;
+  EXPECT_NE(submit(ranks_[0]->comm, lacking, Pass([] { return ncclInvalidArgument; })),
+            ncclSuccess);
+  steps(2, {&first, &last});
+  for (const auto& [name, n] : test::compressedCalls(comm())) EXPECT_EQ(n, before.at(name) + 2);
+}
+
+}  // namespace
+}  // namespace cinch
