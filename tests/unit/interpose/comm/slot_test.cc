@@ -79,6 +79,10 @@ TEST_F(SlotTest, OnlyTheSameBuffersKeepTheResidual) {
   EXPECT_TRUE(clears(&b, &a));
   EXPECT_FALSE(clears(&b, &a));
   EXPECT_EQ(slot_.stats->residualResets.load(), 3u) << "the first clearing is no reset";
+  slot_.enterEpoch(1);
+  EXPECT_TRUE(clears(&b, &a));
+  slot_.enterEpoch(1);
+  EXPECT_FALSE(clears(&b, &a)) << "still the same epoch";
 }
 
 TEST_F(SlotTest, WithoutFeedbackThereIsNoResidual) {
