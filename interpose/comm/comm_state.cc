@@ -12,8 +12,7 @@
 namespace cinch {
 namespace {
 
-const History kWellKnown{std::numeric_limits<uint32_t>::max(),
-                         {.kind = Place::Kind::known, .isWholeModel = true}};
+const History kWellKnown{std::numeric_limits<uint32_t>::max(), {.kind = Place::Kind::known}};
 constexpr uint64_t kUnknownCapture = std::numeric_limits<uint64_t>::max();
 
 std::string faultText(uint32_t bits) {
@@ -110,7 +109,7 @@ CommState::Decision CommState::decide(const Signature& signature, CUstream_st* s
     if (const uint64_t captureId = captureIdOf(stream); captureId != 0)
       return decideCaptured(signature, captureId);
   const auto seen = signatures_.observe(signature);
-  const Place place = placeOf(seen ? seen->index : SignatureTable::kMaxSignatures, signature);
+  const Place place = placeOf(seen, signature);
   const bool isNew = !seen || seen->before == 0;
   if (place.kind == Place::Kind::unknown && (isNew || marksNewLayout(signature)))
     for (const auto& slot : slots_) slot->dropResiduals();
@@ -126,9 +125,11 @@ void CommState::takeBack(const Signature& signature) {
 }
 
 // Where the signature alone is the slot, nothing is learned.
-Place CommState::placeOf(uint32_t signatureIndex, const Signature& signature) {
+Place CommState::placeOf(const std::optional<SignatureTable::Seen>& seen,
+                         const Signature& signature) {
   if (params_.slots != SlotChoice::sequence) return {};
-  return sequence_.observe(signature, signatureIndex, isLarge(params_, facts_, signature));
+  if (!seen) return sequence_.observeUnknown();
+  return sequence_.observe(signature, seen->index, isLarge(params_, facts_, signature));
 }
 
 // A capture is collective, NCCL wants it on all ranks or on none; but never may a host wait in it.
@@ -141,13 +142,12 @@ CommState::Decision CommState::decideCaptured(const Signature& signature, uint64
   return {Reason::none, first->second, false, captureId};
 }
 
+// A captured call has no place in the sequence, and can have no slot that has one.
 Slot* CommState::readySlot(const Signature& signature) const {
   const auto index = signatures_.find(signature);
-  if (!index) return nullptr;
-  for (auto it = slotByKey_.lower_bound({*index, 0, 0}); it != slotByKey_.end(); ++it) {
-    if (it->first.signatureIndex != *index) break;
-    if (it->second->phase == SlotPhase::active) return it->second;
-  }
+  for (const auto& [key, slot] : slotByKey_)
+    if (index == key.signatureIndex && key.place == 0 && slot->phase == SlotPhase::active)
+      return slot;
   return nullptr;
 }
 

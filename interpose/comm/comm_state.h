@@ -115,7 +115,7 @@ class CommState {
   Slot* readySlot(const Signature& signature) const;
   Slot& slotOf(uint32_t signatureIndex, const Signature& signature, const Place& place);
   Slot& makeSlot(const Signature& signature, const Coding& coding, const SlotKey& key);
-  Place placeOf(uint32_t signatureIndex, const Signature& signature);
+  Place placeOf(const std::optional<SignatureTable::Seen>& seen, const Signature& signature);
   uint64_t captureIdOf(CUstream_st* stream) const;
 
   const Params& params_;

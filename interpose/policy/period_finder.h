@@ -25,11 +25,17 @@ class PeriodFinder {
   template <class EnoughFor>
   std::optional<uint32_t> period(uint32_t times, const EnoughFor& enoughFor) const;
 
+  // For how many symbols a period has held, which the stream is long enough for.
+  uint32_t heldFor(uint32_t period) const { return heldFor_[period]; }
+
   // The last `n` symbols, n <= kMaxPeriod.
   std::span<const uint32_t> last(uint32_t n) const { return std::span(history_).last(n); }
 
   // Forgets the stream, but not what broke.
   void restart();
+
+  // A structure that was taken for a period has ended after `n` symbols.
+  void broke(uint32_t n) { longestBroken_ = std::max(longestBroken_, n); }
 
   // The longest run of a structure that repeated itself at least once and then did not go on: what
   // holds for no longer than that may be a structure within a step, equal layers for example.

@@ -51,12 +51,11 @@ bool isSum(const Signature& signature) {
          signature.op == OpClass::avg || signature.op == OpClass::preMulSum;
 }
 
-// Layers that look alike: an average is one of gradients, which activations have no use for.
+// An average is one of gradients: activations have no use for it.
 Reason reasonOfPlace(const Signature& signature, const Place& place) {
-  const bool averages = signature.op == OpClass::avg || signature.op == OpClass::preMulSum;
   if (place.kind == Place::Kind::unknown) return Reason::unplaced;
-  const bool areGradients = place.isWholeModel || averages;
-  return place.kind == Place::Kind::ambiguous && !areGradients ? Reason::ambiguous : Reason::none;
+  const bool averages = signature.op == OpClass::avg || signature.op == OpClass::preMulSum;
+  return place.kind == Place::Kind::known || averages ? Reason::none : Reason::ambiguous;
 }
 
 constexpr const char* kDefaultCodec = "q8";
@@ -112,7 +111,7 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
 
 std::string agreedSettings(const Params& params) {
   // Raise it whenever the same calls with the same settings could lead to other messages.
-  constexpr int kBehaviour = 2;
+  constexpr int kBehaviour = 3;
   return "behaviour=" + std::to_string(kBehaviour) +
          " wire-format=" + std::to_string(wire::kVersion) + " " + settingsText(params);
 }

@@ -26,7 +26,7 @@ enum class Reason : uint8_t {
   manyKinds,   // more different calls than the table holds
   warmup,      // its like was not seen often enough yet
   unplaced,    // its place in the step is not known, or not any more
-  ambiguous,   // the calls of a step look alike, and nothing shows that they are gradients
+  ambiguous,   // nothing shows that the calls of its period are gradients, and all of them
   observe,     // CINCH_MODE=observe: it would have been compressed
   capturing,   // in a CUDA graph capture that began before the slot was ready
   preparing,   // the ranks are getting ready to compress it from the next call on

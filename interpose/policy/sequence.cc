@@ -10,6 +10,9 @@ constexpr uint32_t kWithoutLandmarks = 3;
 // A broadcast of integers that was seen more often than this belongs to the job's habits.
 constexpr uint64_t kFewTimes = 2;
 
+// Longer runs need not be told apart.
+constexpr uint32_t kLongRun = 2 * PeriodFinder::kMaxPeriod;
+
 bool isReduction(CallKind kind) {
   return kind == CallKind::allReduce || kind == CallKind::reduceScatter || kind == CallKind::reduce;
 }
@@ -32,13 +35,18 @@ bool Sequence::Symbol::isLargeGather() const {
   return isLarge && signature.kind == CallKind::allGather;
 }
 
+Place Sequence::observeUnknown() {
+  return observe({CallKind::allReduce, OpClass::other, ncclInt8, 0}, SignatureTable::kNoIndex,
+                 true);
+}
+
 Place Sequence::observe(const Signature& signature, uint32_t index, bool isLarge) {
   if (index >= symbols_.size()) symbols_.resize(index + 1);
   Symbol& symbol = symbols_[index];
   symbol.signature = signature;
   symbol.isLarge = isLarge;
   ++symbol.times;
-  pending_.push_back({index, marksNewLayout(index), false});
+  pending_.push_back({index, bringsNewLayout(index), false});
   const Place place = follow(pending_.back());
   pending_.back().isOnTrack = cursor_.isOnTrack;
   return place;
@@ -53,15 +61,18 @@ void Sequence::takeBack() {
 void Sequence::commit() {
   if (committed_.isOnTrack && !cursor_.isOnTrack) lose();
   for (const Observed& call : pending_) {
-    countParameters(symbols_[call.symbol]);
-    if (!call.isOnTrack) relearn(call);
+    countParameters(call);
+    if (call.isOnTrack)
+      heldFor_ += heldFor_ < kLongRun;
+    else
+      relearn(call);
   }
   pending_.clear();
   committed_ = cursor_;
 }
 
 void Sequence::relearn(const Observed& call) {
-  if (call.marksLayout) return forget();
+  if (call.bringsLayout) return forget();
   if (cursor_.isOnTrack) {  // since an earlier call of this commit
     follow(call);
     if (cursor_.isOnTrack) return;
@@ -82,7 +93,7 @@ bool Sequence::isIgnorable(uint32_t symbol) const {
 Place Sequence::follow(const Observed& call) {
   if (!cursor_.isOnTrack) return {};
   if (isIgnorable(call.symbol)) {
-    cursor_.isOnTrack = !call.marksLayout;
+    cursor_.isOnTrack = !call.bringsLayout;
     return {};
   }
   const Step& expected = word_[cursor_.position];
@@ -91,15 +102,15 @@ Place Sequence::follow(const Observed& call) {
     return {};
   }
   cursor_.position = (cursor_.position + 1) % static_cast<uint32_t>(word_.size());
-  return {kind_, epoch_, expected.slot, isWholeModel_};
+  return {kind_, epoch_, expected.slot};
 }
 
 // PyTorch DDP broadcasts the parameters of a new model, and the order of its new buckets.
-bool Sequence::marksNewLayout(uint32_t symbol) const {
+bool Sequence::bringsNewLayout(uint32_t symbol) const {
   const Symbol& call = symbols_[symbol];
   if (call.signature.kind != CallKind::broadcast || !isIgnorable(symbol)) return false;
   if (isInteger(call.signature.dataType)) return call.times <= kFewTimes;
-  return call.isLarge && !word_.empty();
+  return isFloat(call.signature.dataType) && call.isLarge && !word_.empty();
 }
 
 void Sequence::forget() {
@@ -112,6 +123,11 @@ void Sequence::forget() {
 }
 
 void Sequence::lose() {
+  if (kind_ != Place::Kind::known || heldFor_ < 2 * word_.size()) {
+    all_.broke(heldFor_);
+    large_.broke(heldFor_);
+    return forget();
+  }
   fits_.assign(word_.size(), 0);
   sinceLost_ = 0;
   all_.restart();
@@ -124,41 +140,45 @@ void Sequence::rejoin(uint32_t symbol) {
   if (word_.empty() || isIgnorable(symbol)) return;
   const auto length = static_cast<uint32_t>(word_.size());
   int nFitting = 0;
-  for (uint32_t rotation = 0; rotation < length; ++rotation) {
-    const uint32_t position = (rotation + sinceLost_) % length;
+  for (uint32_t rotation = 0, position = sinceLost_; rotation < length; ++rotation) {
     fits_[rotation] = word_[position].symbol == symbol ? fits_[rotation] + 1 : 0;
+    position = position + 1 < length ? position + 1 : 0;  // what comes next in this rotation
     if (fits_[rotation] < length) continue;
-    cursor_ = {true, (position + 1) % length};
+    cursor_ = {true, position};
     ++nFitting;
   }
   sinceLost_ = (sinceLost_ + 1) % length;
-  if (nFitting > 1) forget();
+  if (nFitting > 1) return forget();
+  if (nFitting == 0) return;
+  heldFor_ = 0;
+  ++epoch_;
 }
 
 // --- Learning a period.
 
 // The model is broadcast, or gathered for the first forward pass, before its gradients are reduced.
-void Sequence::countParameters(const Symbol& call) {
+// Parameters that come later are those of another model, or of one more.
+void Sequence::countParameters(const Observed& observed) {
+  const Symbol& call = symbols_[observed.symbol];
   hasReduced_ = hasReduced_ || call.isLargeReduction();
   const bool isBroadcast =
       call.signature.kind == CallKind::broadcast && isFloat(call.signature.dataType);
-  if (isBroadcast && hasReduced_ && call.times == 1) {  // another model
+  if (isBroadcast && hasReduced_ && call.times == 1) {
     parameters_ = gathered_ = 0;
     hasReduced_ = false;
   }
-  if (hasReduced_) return;
-  if (isBroadcast) parameters_ += call.signature.count;
-  if (call.isLargeGather()) gathered_ += call.signature.count;
+  if (isBroadcast && (!hasReduced_ || observed.bringsLayout)) parameters_ += call.signature.count;
+  if (call.isLargeGather() && !hasReduced_) gathered_ += call.signature.count;
 }
 
 void Sequence::learn(uint32_t symbol) {
   const Symbol& call = symbols_[symbol];
   const auto enough = [this](std::span<const uint32_t> word) { return callsEnoughFor(word); };
   all_.feed(symbol, call.isLargeReduction());
-  if (const auto length = all_.period(1, enough)) return lock(all_.last(*length));
+  if (const auto length = all_.period(1, enough)) return lock(all_, *length);
   if (!call.isLarge) return;
   large_.feed(symbol, call.isLargeReduction());
-  if (const auto length = large_.period(kWithoutLandmarks, enough)) lock(large_.last(*length));
+  if (const auto length = large_.period(kWithoutLandmarks, enough)) lock(large_, *length);
 }
 
 uint32_t Sequence::callsEnoughFor(std::span<const uint32_t> word) const {
@@ -167,11 +187,15 @@ uint32_t Sequence::callsEnoughFor(std::span<const uint32_t> word) const {
 
 Sequence::Content Sequence::contentOf(std::span<const uint32_t> word) const {
   Content content;
+  std::vector<bool> sorts;  // of the large calls: reductions, or gathers
   for (const uint32_t symbol : word) {
     const Symbol& call = symbols_[symbol];
     if (call.isLargeReduction()) content.reductions.push_back(symbol);
     if (call.isLargeGather()) content.gathered += call.signature.count;
+    if (call.isLargeReduction() || call.isLargeGather()) sorts.push_back(call.isLargeReduction());
   }
+  for (size_t i = 0; i < sorts.size(); ++i)
+    content.nRuns += sorts[i] != sorts[(i + 1) % sorts.size()];
   content.nPerStep = callsPerStep(content.reductions);
   content.isWholeModel = isWholeModel(std::span(content.reductions).first(content.nPerStep)) ||
                          isShardedModel(content);
@@ -191,12 +215,16 @@ bool Sequence::isWholeModel(std::span<const uint32_t> reductions) const {
 }
 
 // Every shard is reduced once, and gathered for the forward and mostly again for the backward pass.
-// One layer of a backward pass is not half of what the forward pass before it has gathered; and
-// tensor-parallel activations are all of one size.
+// Either the first forward pass has gathered the model, of which one layer of a backward pass is
+// not half; or the weights are gathered after all gradients were reduced. The gathers and
+// reductions of tensor-parallel activations alternate, from the first layer on.
 bool Sequence::isShardedModel(const Content& content) const {
   const uint64_t reduced = valuesOf(content.reductions), slack = reduced / 50;
-  return !content.looksAlike() && content.gathered + slack > reduced &&
-         content.gathered < 2 * (reduced + slack) && gathered_ < reduced + reduced / 2;
+  if (content.looksAlike() || content.gathered + slack < reduced) return false;
+  const bool gathersFirst = gathered_ + slack > reduced && gathered_ < reduced + reduced / 2 &&
+                            content.gathered < 2 * (reduced + slack);
+  const bool gathersLast = content.nRuns == 2 && content.gathered < reduced + slack;
+  return gathersFirst || (gathersLast && gathered_ < reduced + slack);
 }
 
 bool Sequence::Content::looksAlike() const {
@@ -215,7 +243,8 @@ uint32_t Sequence::callsPerStep(std::span<const uint32_t> reductions) const {
   return static_cast<uint32_t>(reductions.size());
 }
 
-void Sequence::lock(std::span<const uint32_t> word) {
+void Sequence::lock(const PeriodFinder& finder, uint32_t length) {
+  const std::span<const uint32_t> word = finder.last(length);
   const Content content = contentOf(word);
   isInWord_.assign(symbols_.size(), false);
   word_.clear();
@@ -224,9 +253,9 @@ void Sequence::lock(std::span<const uint32_t> word) {
     word_.push_back({symbol, nReductions % content.nPerStep});
     nReductions += symbols_[symbol].isLargeReduction();
   }
-  isWholeModel_ = content.isWholeModel;
-  const bool isOneBucket = content.nPerStep == 1 && isWholeModel_;
-  kind_ = content.looksAlike() && !isOneBucket ? Place::Kind::ambiguous : Place::Kind::known;
+  const bool canBeToldApart = content.nPerStep == 1 || !content.looksAlike();
+  kind_ = content.isWholeModel && canBeToldApart ? Place::Kind::known : Place::Kind::ambiguous;
+  heldFor_ = finder.heldFor(length);
   cursor_ = {true, 0};
   ++epoch_;
 }

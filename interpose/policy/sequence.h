@@ -7,12 +7,14 @@
 //
 // - A period counts when it has held for three times as long as any structure that broke (runs of
 //   equal layers repeat themselves, too), and for kLongEnough calls unless its calls are seen to
-//   reduce the whole model once.
+//   reduce the whole model.
+// - It is ambiguous, and may be made of layers or of activations, unless it is seen to reduce the
+//   whole model by reductions that can be told apart.
 // - Calls that are not part of the period are ignored unless they are large reductions: losses,
-//   metrics, what an evaluation gathers. Any other surprise, and the position is unknown until a
-//   whole period has been seen again.
-// - New parameters, or PyTorch DDP's order of new buckets, end an epoch.
-// - A period whose large reductions all look alike is ambiguous: they may be layers or steps.
+//   metrics, what an evaluation gathers. Any other surprise ends the epoch, and the position is
+//   unknown until a whole period has been seen again. An ambiguous period is forgotten then, and so
+//   is one that holds for less than two periods.
+// - New parameters, or PyTorch DDP's order of new buckets, end an epoch, too.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +29,12 @@ namespace cinch {
 struct Place {
   enum class Kind : uint8_t {
     unknown,    // no period, or the call is not part of it
-    ambiguous,  // the calls of the period cannot be told apart
+    ambiguous,  // there is a period, which may be less than a step, or of no gradients
     known,
   };
   Kind kind = Kind::unknown;
   uint32_t epoch = 0;  // of the learned period; never used again
   uint32_t slot = 0;  // of a large reduction; two of an epoch have the same for the same parameters
-  bool isWholeModel = false;  // a period is seen to reduce as many values as there are parameters
   bool operator==(const Place&) const = default;
 };
 
@@ -42,6 +43,8 @@ class Sequence {
   // The place of the next call. `index` is that of its signature, `isLarge` whether it moves enough
   // bytes to matter. The call is taken for made once commit() is called.
   Place observe(const Signature& signature, uint32_t index, bool isLarge);
+  // The same for a call of which nothing is known but that it was made.
+  Place observeUnknown();
   // All calls observed since the last commit() or takeBack() were made, or were not.
   void commit();
   void takeBack();
@@ -62,7 +65,7 @@ class Sequence {
   };
   struct Observed {
     uint32_t symbol;
-    bool marksLayout;
+    bool bringsLayout;
     bool isOnTrack;  // after this call
   };
   struct Cursor {
@@ -79,6 +82,7 @@ class Sequence {
   struct Content {
     std::vector<uint32_t> reductions;  // the large ones
     uint64_t gathered = 0;             // values, by large calls
+    uint32_t nRuns = 0;                // runs of calls of either sort, round and round
     uint32_t nPerStep = 0;  // reductions that differ in what they hold; then others like them
     bool isWholeModel = false;
     bool looksAlike() const;
@@ -86,14 +90,14 @@ class Sequence {
 
   Place follow(const Observed& call);
   bool isIgnorable(uint32_t symbol) const;
-  bool marksNewLayout(uint32_t symbol) const;
+  bool bringsNewLayout(uint32_t symbol) const;
   void forget();
   void lose();
   void relearn(const Observed& call);
-  void countParameters(const Symbol& call);
+  void countParameters(const Observed& observed);
   void rejoin(uint32_t symbol);
   void learn(uint32_t symbol);
-  void lock(std::span<const uint32_t> word);
+  void lock(const PeriodFinder& finder, uint32_t length);
 
   uint32_t callsEnoughFor(std::span<const uint32_t> word) const;
   Content contentOf(std::span<const uint32_t> word) const;
@@ -109,7 +113,7 @@ class Sequence {
   std::vector<Step> word_;      // the learned period
   std::vector<bool> isInWord_;  // by symbol
   Place::Kind kind_ = Place::Kind::unknown;
-  bool isWholeModel_ = false;
+  uint32_t heldFor_ = 0;  // calls since the word began to repeat itself, or was seen whole again
   uint32_t epoch_ = 0;
   std::vector<uint32_t>
       fits_;                // while lost, by rotation of the word: how many calls have fitted it

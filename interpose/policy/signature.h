@@ -71,6 +71,7 @@ class SignatureTable {
   std::optional<uint32_t> find(const Signature& signature) const;
 
   static constexpr size_t kMaxSignatures = 4096;
+  static constexpr uint32_t kNoIndex = 0;  // of no signature
 
  private:
   struct Entry {
@@ -78,7 +79,7 @@ class SignatureTable {
     uint64_t times;
   };
   std::unordered_map<Signature, Entry, SignatureHash> entries_;
-  uint32_t nextIndex_ = 0;
+  uint32_t nextIndex_ = kNoIndex + 1;
 };
 
 }  // namespace cinch

@@ -21,17 +21,24 @@ class PlacedCalls : public test::JobTest {
   }
   void TearDown() override {
     EXPECT_TRUE(fakeReal().isIdle());
-    EXPECT_EQ(comm().health(), ncclSuccess);
+    for (const auto& rank : ranks_) EXPECT_EQ(rank->comm->health(), ncclSuccess);
   }
   CommState& comm() { return *ranks_[0]->comm; }
+  // The parameters that the gradients are of are broadcast first, as PyTorch DDP does.
+  void broadcast(size_t nParameters) {
+    for (const auto& rank : ranks_) {
+      rank->comm->decide({CallKind::broadcast, OpClass::none, ncclFloat32, nParameters}, nullptr);
+      rank->comm->confirm();
+    }
+  }
   static void step(const std::vector<const Work*>& works) {
     for (const Work* work : works) ASSERT_EQ(test::runInGroup({work}), ncclSuccess);
   }
   static void steps(uint32_t n, const std::vector<const Work*>& works) {
     for (uint32_t i = 0; i < n; ++i) step(works);
   }
-  // Steps of `n` calls until their sequence is known, and the ranks are ready for them.
-  static constexpr uint32_t stepsToLearn(uint32_t n) { return Sequence::kLongEnough / n + 6; }
+  // Until the sequence is known, and the ranks are ready.
+  static constexpr uint32_t kStepsToLearn = 6;
 
   uint64_t passed(Reason reason) { return test::passedCalls(comm(), reason); }
   uint64_t resets(const Work& work) { return work.slot(0).stats->residualResets.load(); }
@@ -41,15 +48,17 @@ class PlacedCalls : public test::JobTest {
 
 TEST_F(PlacedCalls, PassUntilTheStepIsLearned) {
   const Work first(ranks_, kAllReduce, kCount), last(ranks_, kAllReduce, kCount + 1);
-  steps(Sequence::kLongEnough / 2, {&first, &last});
+  broadcast(2 * kCount + 1);
+  steps(3, {&first, &last});
   EXPECT_TRUE(test::compressedCalls(comm()).empty());
-  EXPECT_EQ(passed(Reason::unplaced) + passed(Reason::warmup), Sequence::kLongEnough);
+  EXPECT_EQ(passed(Reason::unplaced) + passed(Reason::warmup), 6u);
 }
 
 TEST_F(PlacedCalls, OfOneSignatureHaveSlotsOfTheirOwn) {
   const Work first(ranks_, kAllReduce, kCount), second(ranks_, kAllReduce, kCount);
   const Work last(ranks_, kAllReduce, kCount + 1);
-  steps(stepsToLearn(3) + 10, {&first, &second, &last});
+  broadcast(3 * kCount + 1);
+  steps(kStepsToLearn + 10, {&first, &second, &last});
   const auto calls = test::compressedCalls(comm());
   ASSERT_EQ(calls.size(), 3u);
   for (const auto& [name, n] : calls) EXPECT_GE(n, 10u) << name;
@@ -57,9 +66,10 @@ TEST_F(PlacedCalls, OfOneSignatureHaveSlotsOfTheirOwn) {
   EXPECT_EQ(resets(first), 0u);
 }
 
+// They may be layers of one step, or activations.
 TEST_F(PlacedCalls, ThatLookAlikePass) {
   const Work first(ranks_, kAllReduce, kCount), second(ranks_, kAllReduce, kCount);
-  steps(2 * stepsToLearn(2), {&first, &second});
+  steps(Sequence::kLongEnough, {&first, &second});
   EXPECT_TRUE(test::compressedCalls(comm()).empty());
   EXPECT_GT(passed(Reason::ambiguous), 0u);
 }
@@ -67,7 +77,7 @@ TEST_F(PlacedCalls, ThatLookAlikePass) {
 TEST_F(PlacedCalls, ThatLookAlikeAndAreAveragesGoWithoutFeedback) {
   const Work first(ranks_, kAllReduce, kCount, ncclAvg),
       second(ranks_, kAllReduce, kCount, ncclAvg);
-  steps(stepsToLearn(2), {&first, &second});
+  steps(Sequence::kLongEnough, {&first, &second});
   const auto calls = test::compressedCalls(comm());
   ASSERT_EQ(calls.size(), 1u);
   EXPECT_GT(calls.begin()->second, 0u);
@@ -75,31 +85,37 @@ TEST_F(PlacedCalls, ThatLookAlikeAndAreAveragesGoWithoutFeedback) {
   EXPECT_EQ(first.slot(0).plan.layout.codec.bits, 8u);
 }
 
-TEST_F(PlacedCalls, ASurpriseIsPassedAndTheResidualWaits) {
+TEST_F(PlacedCalls, ASurpriseIsPassedAndTheResidualDropped) {
   const Work first(ranks_, kAllReduce, kCount), last(ranks_, kAllReduce, kCount + 1);
-  steps(stepsToLearn(2), {&first, &last});
+  broadcast(2 * kCount + 1);
+  steps(kStepsToLearn, {&first, &last});
   const auto before = test::compressedCalls(comm());
   step({&last, &first});  // the one out of turn, and the other before its place is sure again
   EXPECT_EQ(test::compressedCalls(comm()), before);
   step({&last});
   steps(3, {&first, &last});
   for (const auto& [name, n] : test::compressedCalls(comm())) EXPECT_GE(n, before.at(name) + 3);
-  EXPECT_EQ(resets(first), 0u) << "it is the same bucket";
+  EXPECT_EQ(resets(first), 1u) << "the epoch has ended";
 }
 
 TEST_F(PlacedCalls, AtAnotherPlaceOfAnotherStepHaveAnotherSlot) {
   const Work first(ranks_, kAllReduce, kCount), second(ranks_, kAllReduce, kCount + 1);
-  const Work third(ranks_, kAllReduce, kCount + 2);
-  steps(stepsToLearn(2), {&first, &second});
+  broadcast(2 * kCount + 1);
+  steps(kStepsToLearn, {&first, &second});
   const Slot* const before = &first.slot(0);
-  steps(stepsToLearn(2) * 4, {&first, &third});
+  const Work third(ranks_, kAllReduce, kCount + 2);
+  broadcast(2 * kCount + 2);  // another model
+  step({&third});
+  steps(kStepsToLearn, {&third, &first});
+  step({&third});
   EXPECT_NE(&first.slot(0), before);
 }
 
 // A group that is only simulated, on one rank, must not shift what this rank knows.
 TEST_F(PlacedCalls, SimulatedCallsHaveNoPlace) {
   const Work first(ranks_, kAllReduce, kCount), last(ranks_, kAllReduce, kCount + 1);
-  for (uint32_t i = 0; i < stepsToLearn(2) + 5; ++i) {
+  broadcast(2 * kCount + 1);
+  for (uint32_t i = 0; i < kStepsToLearn + 5; ++i) {
     test::groupStart();
     EXPECT_EQ(last.part(1).submit(), ncclSuccess);
     OpenGroup::forget(test::fakeRealTable());
@@ -107,12 +123,15 @@ TEST_F(PlacedCalls, SimulatedCallsHaveNoPlace) {
     fakeReal().depth = 0;  // as the real one does
     step({&first, &last});
   }
-  EXPECT_EQ(test::compressedCalls(comm()).size(), 2u);
+  const auto calls = test::compressedCalls(comm());
+  EXPECT_EQ(calls.size(), 2u);
+  for (const auto& [name, n] : calls) EXPECT_GE(n, 5u) << name;
 }
 
 TEST_F(PlacedCalls, RefusedCallsHaveNoPlace) {
   const Work first(ranks_, kAllReduce, kCount), last(ranks_, kAllReduce, kCount + 1);
-  steps(stepsToLearn(2), {&first, &last});
+  broadcast(2 * kCount + 1);
+  steps(kStepsToLearn, {&first, &last});
   const auto before = test::compressedCalls(comm());
   Collective lacking = last.part(0).call;
   lacking.send = nullptr;

@@ -21,7 +21,7 @@ TEST(SignatureTable, CountsLikeAMap) {
         std::make_tuple(static_cast<int>(signature.kind), static_cast<int>(signature.op),
                         static_cast<int>(signature.dataType), signature.count);
     const auto [entry, isNew] =
-        model.try_emplace(key, SignatureTable::Seen{static_cast<uint32_t>(model.size()), 0});
+        model.try_emplace(key, SignatureTable::Seen{static_cast<uint32_t>(model.size()) + 1, 0});
     if (!isNew) ++entry->second.before;
     const auto seen = table.observe(signature);
     ASSERT_TRUE(seen.has_value());
@@ -47,14 +47,14 @@ TEST(SignatureTable, FindsWhatWasSeenAndCountsNothing) {
   EXPECT_FALSE(table.find(first));
   table.observe(first);
   table.observe(second);
-  EXPECT_EQ(table.find(first), 0u);
-  EXPECT_EQ(table.find(second), 1u);
+  EXPECT_EQ(table.find(first), 1u);
+  EXPECT_EQ(table.find(second), 2u);
   EXPECT_EQ(table.observe(second)->before, 1u);
   table.takeBack(second);
   table.takeBack(second);
   EXPECT_FALSE(table.find(second)) << "it never took place";
   table.observe(second);
-  EXPECT_EQ(table.find(second), 2u) << "what was 1 is not given out again";
+  EXPECT_EQ(table.find(second), 3u) << "what was 2 is not given out again";
 }
 
 TEST(SignatureTable, AFullTableRefusesOnlyNewSignatures) {
