@@ -8,28 +8,15 @@ over 300 steps, and prints the rows of bench/adaptive/adaptive_precision.cc: of 
 errors, then of errors relative to the power of each layer.
 """
 import json
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests" / "data"))
+from record_gradients import layers, record  # noqa: E402
+
 STEPS = (20, 100, 200, 300)
-EMBEDDING, CONTEXT, HIDDEN, BYTES = 64, 16, 1536, 256
-
-
-def layers():
-    """Values of each of the model's parameters, in order."""
-    yield BYTES * EMBEDDING
-    for n_in, n_out in ((CONTEXT * EMBEDDING, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, BYTES)):
-        yield from (n_in * n_out, n_out)
-
-
-def record(build, dump):
-    environment = dict(os.environ, LD_LIBRARY_PATH=str(build / "emulator"))
-    subprocess.run([build / "bin" / "train_lm", "--steps", str(STEPS[-1] + 1),
-                    "--dump-gradients", dump, "--dump-steps", ",".join(map(str, STEPS))],
-                   env=environment, check=True)
 
 
 def rows(build, dump, *options):
@@ -44,7 +31,7 @@ def rows(build, dump, *options):
 def main(build):
     with tempfile.TemporaryDirectory() as folder:
         dump = pathlib.Path(folder, "gradients")
-        record(build, dump)
+        record(build, dump, STEPS)
         for errors, options in (("plain", ()), ("relative", ("--relative",))):
             for row in rows(build, dump, *options):
                 print(json.dumps({"errors": errors, **row}))

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "common/byte_order.h"
 #include "common/hash.h"
-#include "interpose/agree/byte_order.h"
 
 namespace cinch {
 namespace {

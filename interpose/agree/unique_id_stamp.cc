@@ -2,9 +2,9 @@
 
 #include <cstring>
 
+#include "common/byte_order.h"
 #include "common/hash.h"
 #include "interpose/agree/agreement.h"
-#include "interpose/agree/byte_order.h"
 
 namespace cinch {
 namespace {

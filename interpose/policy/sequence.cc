@@ -63,7 +63,7 @@ void Sequence::commit() {
   for (const Observed& call : pending_) {
     countParameters(call);
     if (call.isOnTrack)
-      heldFor_ += heldFor_ < kLongRun;
+      heldFor_ += heldFor_ < kLongRun && !isIgnorable(call.symbol);
     else
       relearn(call);
   }

@@ -18,7 +18,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <vector>
 
 #include "interpose/policy/period_finder.h"
@@ -51,7 +51,6 @@ class Sequence {
 
   // Calls of the learned period; 0 where there is none, or where its position is lost.
   uint32_t period() const { return cursor_.isOnTrack ? static_cast<uint32_t>(word_.size()) : 0; }
-  uint32_t epoch() const { return epoch_; }
 
   static constexpr uint32_t kLongEnough = 256;
 
@@ -113,11 +112,12 @@ class Sequence {
   std::vector<Step> word_;      // the learned period
   std::vector<bool> isInWord_;  // by symbol
   Place::Kind kind_ = Place::Kind::unknown;
-  uint32_t heldFor_ = 0;  // calls since the word began to repeat itself, or was seen whole again
+  uint32_t heldFor_ = 0;  // its calls since the word began to repeat itself, or was seen whole again
   uint32_t epoch_ = 0;
-  std::vector<uint32_t>
-      fits_;                // while lost, by rotation of the word: how many calls have fitted it
-  uint32_t sinceLost_ = 0;  // calls that had to fit
+  // While lost: how many calls have fitted each rotation of the word, and how many had to, modulo its
+  // length.
+  std::vector<uint32_t> fits_;
+  uint32_t sinceLost_ = 0;
 
   PeriodFinder all_, large_;  // of all calls, and of the large ones only
   uint64_t parameters_ = 0;   // values broadcast before the first reduction

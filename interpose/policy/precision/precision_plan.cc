@@ -1,7 +1,7 @@
 #include "interpose/policy/precision/precision_plan.h"
 
+#include "common/byte_order.h"
 #include "common/hash.h"
-#include "interpose/agree/byte_order.h"
 #include "kernels/codec/registry.h"
 
 namespace cinch {

@@ -4,8 +4,8 @@
 
 #include <random>
 
+#include "common/byte_order.h"
 #include "common/hash.h"
-#include "interpose/agree/byte_order.h"
 #include "kernels/codec/registry.h"
 
 namespace cinch {
