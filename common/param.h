@@ -15,6 +15,8 @@ enum class Mode : int { off, observe, on };
 enum class ResidualChoice : int { fp32, bf16, int8 };
 enum class RoundingChoice : int { nearest, stochastic };
 enum class SlotChoice : int { signature, sequence };
+enum class ChunkChoice : int { kib32, kib64, kib128 };
+enum class ChecksumChoice : int { off, sampled, all };
 
 // The codecs of kernels/codec/registry.h, whose test compares the two lists.
 #define CINCH_CODEC_NAMES                         \

@@ -1,5 +1,5 @@
 // The kinds of value that a parameter can have: how each is read from text, checked against its
-// range, and written back in one normalised form. Pure; private to common/ and its tests.
+// range, and written back in one normalised form. Pure; for parameters, and files of the same kind.
 //
 // Every kind has: Value; parse(text), nothing where the text is not a value in range;
 // format(value), which parse() reads back to the same value; range(), for people; and kName.

@@ -1,63 +1,14 @@
 #include "common/stats.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <list>
 #include <mutex>
-#include <system_error>
 
-#include "common/param.h"
+#include "common/report_file.h"
 #include "common/stats_format.h"
 
 namespace cinch {
 namespace {
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-Error fileError(const char* what, const std::string& path) {
-  const std::string cause = std::generic_category().message(errno);
-  return errorf(Status::systemError, "cannot %s %s: %s (CINCH_STATS says where the report goes)",
-                what, path.c_str(), cause.c_str());
-}
-
-Result<void> writeFile(const std::string& path, const std::string& content) {
-  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (file.get() < 0) return fileError("create", path);
-  for (size_t done = 0; done < content.size();) {
-    const ssize_t written = ::write(file.get(), content.data() + done, content.size() - done);
-    if (written < 0 && errno != EINTR) return fileError("write", path);
-    if (written > 0) done += static_cast<size_t>(written);
-  }
-  return {};
-}
-
-// Replaces the file at `path` in one step. The temporary name is this process's own, since ranks
-// that share a path may write at the same time.
-Result<void> replaceFile(const std::string& path, const std::string& content) {
-  const std::string temporary = path + expandPath(".tmp.%h.%p");
-  Result<void> written = writeFile(temporary, content);
-  if (written && rename(temporary.c_str(), path.c_str()) != 0) {
-    written = fileError("replace", path);
-  }
-  if (!written) unlink(temporary.c_str());
-  return written;
-}
 
 SlotFigures figuresOf(const SlotStats& slot, int nRanks) {
   SlotFigures figures;
@@ -71,13 +22,52 @@ SlotFigures figuresOf(const SlotStats& slot, int nRanks) {
   figures.nmse = nmse(slot.stage[0]);
   figures.nmseReduce = nmse(slot.stage[1]);
   figures.residualResets = slot.residualResets;
+  figures.strangers = slot.strangers;
+  figures.overflows = slot.overflows;
+  figures.plans = slot.plans;
+  figures.bitsPerValue = slot.bitsPerValue;
+  if (const char* codec = slot.codecInForce) figures.codecInForce = codec;
+  const GuardFigures& guard = slot.guard;
+  figures.guard = {.checks = guard.checks,
+                   .breaches = guard.breaches,
+                   .nmse = guard.nmse,
+                   .powerRatio = guard.powerRatio,
+                   .cosine = guard.cosine,
+                   .budget = guard.budget};
+  return figures;
+}
+
+std::string nameAt(std::span<const char* const> names, size_t index) {
+  return index < names.size() ? names[index] : "";
+}
+
+CallFigures figuresOf(const CallStats& call, const CommLabel& label) {
+  const size_t latest = call.latest;
+  CallFigures figures;
+  figures.name = call.name;
+  figures.callClass = nameAt(label.classes, latest);
+  figures.bytes = call.bytes;
+  if (const char* codec = call.codec) figures.codec = codec;
+  figures.latest = nameAt(label.reasons, latest);
+  for (size_t reason = 0; reason < std::min(label.reasons.size(), kMaxReasons); ++reason) {
+    const uint64_t calls = call.outcomes[reason];
+    figures.calls += calls;
+    if (calls > 0) figures.outcomes.push_back({label.reasons[reason], calls});
+  }
+  figures.compressed = call.outcomes[0];
+  return figures;
+}
+
+std::vector<CallFigures> callFigures(const CommStats& comm) {
+  std::vector<CallFigures> figures;
+  for (const CallStats* call : comm.calls()) figures.push_back(figuresOf(*call, comm.label));
   return figures;
 }
 
 std::vector<PassedFigures> passedFigures(const CommStats& comm) {
   std::vector<PassedFigures> figures;
   const auto names = comm.label.reasons;
-  for (size_t reason = 0; reason < std::min(names.size(), CommStats::kMaxReasons); ++reason) {
+  for (size_t reason = 0; reason < std::min(names.size(), kMaxReasons); ++reason) {
     const uint64_t calls = comm.passedCalls[reason];
     if (calls > 0) figures.push_back({names[reason], calls, comm.passedBytes[reason]});
   }
@@ -86,40 +76,62 @@ std::vector<PassedFigures> passedFigures(const CommStats& comm) {
 
 CommFigures figuresOf(const CommStats& comm) {
   const CommLabel& label = comm.label;
-  CommFigures figures{label.name, label.rank, label.nRanks, label.verdict, {}, {}};
+  CommFigures figures{label.name, label.rank, label.nRanks, label.verdict, {}, {}, {}};
   for (const SlotStats* slot : comm.slots())
     figures.slots.push_back(figuresOf(*slot, label.nRanks));
   figures.passed = passedFigures(comm);
+  figures.calls = callFigures(comm);
   return figures;
 }
 
 }  // namespace
 
 // A list keeps the address of what is in it.
-struct CommStats::Slots {
+struct CommStats::Lists {
   mutable std::mutex mutex;
-  std::list<SlotStats> list;
+  std::list<SlotStats> slots;
+  std::list<CallStats> calls;
+
+  template <class Stats>
+  std::vector<const Stats*> all(const std::list<Stats>& list) const {
+    std::lock_guard lock(mutex);
+    std::vector<const Stats*> result;
+    for (const Stats& stats : list) result.push_back(&stats);
+    return result;
+  }
 };
 
 CommStats::CommStats(CommLabel label)
-    : label(std::move(label)), slots_(std::make_unique<Slots>()) {}
+    : label(std::move(label)), lists_(std::make_unique<Lists>()) {}
 
 CommStats::~CommStats() = default;
 
 SlotStats& CommStats::addSlot(const std::string& name, const std::string& codec, float gain) {
-  std::lock_guard lock(slots_->mutex);
-  SlotStats& slot = slots_->list.emplace_back();
+  std::lock_guard lock(lists_->mutex);
+  SlotStats& slot = lists_->slots.emplace_back();
   slot.name = name;
   slot.codec = codec;
   slot.gain = gain;
   return slot;
 }
 
+CallStats& CommStats::addCall(const std::string& name) {
+  std::lock_guard lock(lists_->mutex);
+  std::list<CallStats>& calls = lists_->calls;
+  if (calls.size() > kMaxCalls) return calls.back();
+  return calls.emplace_back(calls.size() == kMaxCalls ? "other calls" : name);
+}
+
 std::vector<const SlotStats*> CommStats::slots() const {
-  std::lock_guard lock(slots_->mutex);
-  std::vector<const SlotStats*> result;
-  for (const SlotStats& slot : slots_->list) result.push_back(&slot);
-  return result;
+  return lists_->all(lists_->slots);
+}
+
+std::vector<const CallStats*> CommStats::calls() const {
+  return lists_->all(lists_->calls);
+}
+
+std::string CommStats::callTable() const {
+  return formatCalls(callFigures(*this));
 }
 
 struct Report::State {
@@ -155,8 +167,7 @@ std::string Report::json() const {
 Result<void> Report::write(const std::string& path) const {
   std::lock_guard lock(state_->writing);
   const std::vector<CommFigures> figures = state_->figures();
-  CINCH_TRY(replaceFile(path + ".txt", formatText(figures)));
-  return replaceFile(path + ".json", formatJson(figures));
+  return writeReportFiles(path, formatText(figures), formatJson(figures));
 }
 
 double nmse(const ErrorSums& sums) {

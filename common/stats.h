@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/result.h"
@@ -26,16 +27,61 @@ struct ErrorSums {
   std::atomic<double> power{0};  // sum of p^2
 };
 
+// What the guard found: compressed results beside exact ones.
+//
+// The error of single calls says little of error feedback, and ranks its kinds in the wrong order:
+// what one call leaves out, later ones bring. Momentum sees the error of a mean over some ten
+// calls; to measure that takes the exact sums of as many calls on end, where the guard knows those
+// of calls that are CINCH_GUARD_EVERY apart. What is known too is the power of the result, in which
+// Adam's second moment sees what feedback adds.
+struct GuardFigures {
+  Counter checks{0};
+  Counter breaches{0};                // checks beyond the budget of the codec
+  std::atomic<double> nmse{0};        // of the last check: |out - exact|^2 / |exact|^2
+  std::atomic<double> powerRatio{0};  // and |out|^2 / |exact|^2
+  std::atomic<double> cosine{0};      // and of the angle between the two
+  std::atomic<double> budget{0};      // and what the error was allowed to be
+};
+
 // One recurring call: the text that names it ("AllReduce fp32 Sum x 4194304") and its figures.
 struct SlotStats {
   std::string name;
-  std::string codec;          // "q4"
-  float gain = 0;             // of the error feedback; 0: off
-  Counter compressed{0};      // calls
-  Counter bytesIn{0};         // of those calls, count x element size
-  Counter wireBytes{0};       // of those calls, what this rank sends to other ranks
-  Counter residualResets{0};  // how often the local residual was dropped
-  ErrorSums stage[2];         // encode, reduce
+  std::string codec;                    // "q4"
+  float gain = 0;                       // of the error feedback; 0: off
+  Counter compressed{0};                // calls
+  Counter bytesIn{0};                   // of those calls, count x element size
+  Counter wireBytes{0};                 // of those calls, what this rank sends to other ranks
+  Counter residualResets{0};            // how often the local residual was dropped by the host
+  Counter strangers{0};                 // and by the device: another buffer's profile of scales
+  Counter overflows{0};                 // and: out of proportion
+  Counter plans{0};                     // changes of precision that took effect
+  std::atomic<double> bitsPerValue{0};  // on the wire, in force
+  std::atomic<const char*> codecInForce{nullptr};  // where the guard raised it; static storage
+  GuardFigures guard;
+  ErrorSums stage[2];  // encode, reduce
+};
+
+inline constexpr size_t kMaxReasons = 32;
+
+// One sort of call, whether it was compressed or not. Written by the one thread that uses the
+// communicator, read by any.
+struct CallStats {
+  explicit CallStats(std::string name) : name(std::move(name)) {}
+  const std::string name;                       // "AllReduce fp32 Sum x 4194304"
+  std::array<Counter, kMaxReasons> outcomes{};  // calls, by reason
+  Counter bytes{0};
+  std::atomic<size_t> latest{0};            // reason
+  std::atomic<const char*> codec{nullptr};  // that it gets, or would get; static storage
+
+  // Plain additions, since there is one writer: they cost a call next to nothing.
+  void count(size_t reason, uint64_t nBytes) {
+    const auto add = [](Counter& counter, uint64_t n) {
+      counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+    };
+    add(outcomes[reason], 1);
+    add(bytes, nBytes);
+    latest.store(reason, std::memory_order_relaxed);
+  }
 };
 
 // What a communicator is called, and what its figures are sorted by.
@@ -43,12 +89,15 @@ struct CommLabel {
   std::string name;  // "communicator 1 rank 0 of 4"
   int rank = -1;
   int nRanks = 0;
-  std::string verdict;                     // whether its calls may be compressed, and if not, why
-  std::span<const char* const> reasons{};  // why calls pass; the names live as long as the report
+  std::string verdict;  // whether its calls may be compressed, and if not, why
+  // Why calls pass, the first one that of those that do not, and what a call is taken for that
+  // passes so. Names live as long as the report.
+  std::span<const char* const> reasons{};
+  std::span<const char* const> classes{};
 };
 
 struct CommStats {
-  static constexpr size_t kMaxReasons = 32;
+  static constexpr size_t kMaxCalls = 256;
   const CommLabel label;
   // Passed calls and their bytes, by reason.
   std::array<Counter, kMaxReasons> passedCalls{};
@@ -57,14 +106,20 @@ struct CommStats {
   explicit CommStats(CommLabel label);
   ~CommStats();
 
-  // Slots are added under a lock and never removed; the reference stays valid.
+  // Slots and calls are added under a lock and never removed; the reference stays valid.
   SlotStats& addSlot(const std::string& name, const std::string& codec, float gain);
-  // All slots so far, in the order in which they were added.
+  // Beyond kMaxCalls all that are added share one, "other calls".
+  CallStats& addCall(const std::string& name);
+  // All so far, in the order in which they were added.
   std::vector<const SlotStats*> slots() const;
+  std::vector<const CallStats*> calls() const;
+
+  // The calls as a table for people, a line each.
+  std::string callTable() const;
 
  private:
-  struct Slots;
-  std::unique_ptr<Slots> slots_;
+  struct Lists;
+  std::unique_ptr<Lists> lists_;
 };
 
 // All communicators that this process ever had. Thread-safe.
@@ -76,8 +131,7 @@ class Report {
   CommStats& addComm(CommLabel label);
   std::string text() const;
   std::string json() const;
-  // Writes path.txt and path.json, each to a temporary file beside it that is then renamed over the
-  // old one, so that a reader never sees half a report. An error names the file and the cause.
+  // Writes path.txt and path.json, as common/report_file.h says.
   Result<void> write(const std::string& path) const;
 
  private:

@@ -1,73 +1,60 @@
 #include "common/stats_format.h"
 
-#include <algorithm>
-#include <array>
-#include <cstdio>
-
 #include <nlohmann/json.hpp>
+
+#include "common/text_table.h"
 
 namespace cinch {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Row = std::vector<std::string>;
 
 constexpr int kFormat = 1;  // of the JSON; raised when a field changes its meaning or goes
 
-std::string number(double value) {
-  std::array<char, 32> text;
-  snprintf(text.data(), text.size(), "%.4g", value);
-  return text.data();
-}
-
-// Text of bounded width in a fixed place: no control characters that would break the table.
-std::string oneLine(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
-  return text;
-}
-
-void appendRow(std::string& text, const Row& row, const std::vector<size_t>& widths) {
-  text += "  ";
-  for (size_t column = 0; column < row.size(); ++column) {
-    const std::string padding(widths[column] - row[column].size(), ' ');
-    text += column == 0 ? row[column] + padding : "  " + padding + row[column];
-  }
-  text += '\n';
-}
-
-// Rows of equal length, the first of them the heading: names to the left, figures to the right.
-std::string table(const std::vector<Row>& rows) {
-  std::vector<size_t> widths(rows.front().size());
-  for (const Row& row : rows) {
-    for (size_t column = 0; column < row.size(); ++column) {
-      widths[column] = std::max(widths[column], row[column].size());
-    }
-  }
-  std::string text;
-  for (const Row& row : rows) appendRow(text, row, widths);
-  return text;
-}
-
 std::string slotTable(const std::vector<SlotFigures>& slots) {
-  std::vector<Row> rows = {{"compressed", "codec", "gain", "calls", "bytes in", "wire bytes",
+  std::vector<TableRow> rows = {{"compressed", "codec", "gain", "calls", "bytes in", "wire bytes",
                             "ratio", "nmse", "nmse reduce", "resets"}};
   for (const SlotFigures& slot : slots) {
-    rows.push_back({oneLine(slot.name), oneLine(slot.codec), number(slot.gain),
+    rows.push_back({oneLine(slot.name), oneLine(slot.codec), shortNumber(slot.gain),
                     std::to_string(slot.calls), std::to_string(slot.bytesIn),
-                    std::to_string(slot.wireBytes), number(slot.ratio), number(slot.nmse),
-                    number(slot.nmseReduce), std::to_string(slot.residualResets)});
+                    std::to_string(slot.wireBytes), shortNumber(slot.ratio), shortNumber(slot.nmse),
+                    shortNumber(slot.nmseReduce), std::to_string(slot.residualResets)});
   }
-  return table(rows);
+  return formatTable(rows);
+}
+
+// Appends ", 3 THING" where there are any.
+void appendCount(std::string& text, uint64_t n, const char* thing) {
+  if (n > 0) text += ", " + std::to_string(n) + " " + thing;
+}
+
+std::string guardText(const GuardValues& guard) {
+  return ", guard: " + std::to_string(guard.checks) + " checks, " + std::to_string(guard.breaches) +
+         " beyond the budget, last nmse " + shortNumber(guard.nmse) + " of " +
+         shortNumber(guard.budget) + " allowed, power " + shortNumber(guard.powerRatio) +
+         " of the exact result's, cosine " + shortNumber(guard.cosine);
+}
+
+// What few slots have; empty where there is none of it.
+std::string slotRemarks(const SlotFigures& slot) {
+  std::string text;
+  const bool isRaised = !slot.codecInForce.empty() && slot.codecInForce != slot.codec;
+  if (isRaised) text += ", " + oneLine(slot.codecInForce) + " in force";
+  if (slot.bitsPerValue > 0) text += ", " + shortNumber(slot.bitsPerValue) + " bits per value";
+  appendCount(text, slot.plans, "changes of precision");
+  appendCount(text, slot.strangers, "residuals of other buffers dropped");
+  appendCount(text, slot.overflows, "residuals out of proportion dropped");
+  if (slot.guard.checks > 0) text += guardText(slot.guard);
+  return text.empty() ? "" : "  " + oneLine(slot.name) + ": " + text.substr(2) + '\n';
 }
 
 std::string passedTable(const std::vector<PassedFigures>& passed) {
-  std::vector<Row> rows = {{"passed", "calls", "bytes"}};
+  std::vector<TableRow> rows = {{"passed", "calls", "bytes"}};
   for (const PassedFigures& entry : passed) {
     rows.push_back(
         {oneLine(entry.reason), std::to_string(entry.calls), std::to_string(entry.bytes)});
   }
-  return table(rows);
+  return formatTable(rows);
 }
 
 std::string totalsLine(const Totals& totals) {
@@ -91,6 +78,16 @@ Json toJson(const Totals& totals) {
           {"passed_bytes", totals.passedBytes}};
 }
 
+Json orNull(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
+}
+
+Json toJson(const GuardValues& guard) {
+  return {{"checks", guard.checks}, {"breaches", guard.breaches},
+          {"nmse", guard.nmse},     {"power_ratio", guard.powerRatio},
+          {"cosine", guard.cosine}, {"budget", guard.budget}};
+}
+
 Json toJson(const SlotFigures& slot) {
   return {{"name", slot.name},
           {"codec", slot.codec},
@@ -101,7 +98,21 @@ Json toJson(const SlotFigures& slot) {
           {"ratio", slot.ratio},
           {"nmse", slot.nmse},
           {"nmse_reduce", slot.nmseReduce},
-          {"residual_resets", slot.residualResets}};
+          {"residual_resets", slot.residualResets},
+          {"residual_strangers", slot.strangers},
+          {"residual_overflows", slot.overflows},
+          {"plans", slot.plans},
+          {"bits_per_value", slot.bitsPerValue},
+          {"codec_in_force", orNull(slot.codecInForce)},
+          {"guard", toJson(slot.guard)}};
+}
+
+Json toJson(const CallFigures& call) {
+  Json outcomes = Json::object();
+  for (const OutcomeFigures& outcome : call.outcomes) outcomes[outcome.reason] = outcome.calls;
+  return {{"name", call.name},     {"class", call.callClass},        {"calls", call.calls},
+          {"bytes", call.bytes},   {"compressed", call.compressed},  {"codec", orNull(call.codec)},
+          {"latest", call.latest}, {"outcomes", std::move(outcomes)}};
 }
 
 Json toJson(const CommFigures& comm) {
@@ -111,13 +122,12 @@ Json toJson(const CommFigures& comm) {
   for (const PassedFigures& entry : comm.passed) {
     passed[entry.reason] = {{"calls", entry.calls}, {"bytes", entry.bytes}};
   }
-  return {{"name", comm.name},
-          {"rank", comm.rank},
-          {"ranks", comm.nRanks},
-          {"verdict", comm.verdict},
-          {"slots", std::move(slots)},
-          {"passed", std::move(passed)},
-          {"totals", toJson(comm.totals())}};
+  Json calls = Json::array();
+  for (const CallFigures& call : comm.calls) calls.push_back(toJson(call));
+  return {{"name", comm.name},         {"rank", comm.rank},
+          {"ranks", comm.nRanks},      {"verdict", comm.verdict},
+          {"slots", std::move(slots)}, {"passed", std::move(passed)},
+          {"calls", std::move(calls)}, {"totals", toJson(comm.totals())}};
 }
 
 }  // namespace
@@ -154,12 +164,25 @@ double wireRatio(uint64_t bytesIn, uint64_t wireBytes, int nRanks) {
   return ringBytes / static_cast<double>(wireBytes);
 }
 
+std::string formatCalls(const std::vector<CallFigures>& calls) {
+  std::vector<TableRow> rows = {
+      {"call", "taken for", "calls", "bytes", "compressed", "codec", "latest"}};
+  for (const CallFigures& call : calls) {
+    rows.push_back({oneLine(call.name), oneLine(call.callClass), std::to_string(call.calls),
+                    std::to_string(call.bytes), std::to_string(call.compressed),
+                    call.codec.empty() ? "-" : oneLine(call.codec), oneLine(call.latest)});
+  }
+  return formatTable(rows);
+}
+
 std::string formatText(const std::vector<CommFigures>& comms) {
   std::string text = "Cinch report\n";
   for (const CommFigures& comm : comms) {
     text += '\n' + oneLine(comm.name) + ": " + oneLine(comm.verdict) + '\n';
     if (!comm.slots.empty()) text += slotTable(comm.slots);
+    for (const SlotFigures& slot : comm.slots) text += slotRemarks(slot);
     if (!comm.passed.empty()) text += passedTable(comm.passed);
+    if (!comm.calls.empty()) text += formatCalls(comm.calls);
   }
   return text + '\n' + totalsLine(totalsOf(comms));
 }

@@ -8,6 +8,15 @@
 
 namespace cinch {
 
+struct GuardValues {
+  uint64_t checks = 0;
+  uint64_t breaches = 0;
+  double nmse = 0;
+  double powerRatio = 0;
+  double cosine = 0;
+  double budget = 0;
+};
+
 struct SlotFigures {
   std::string name;
   std::string codec;
@@ -19,12 +28,34 @@ struct SlotFigures {
   double nmse = 0;        // of stage 1, encode
   double nmseReduce = 0;  // of stage 2
   uint64_t residualResets = 0;
+  uint64_t strangers = 0;
+  uint64_t overflows = 0;
+  uint64_t plans = 0;
+  double bitsPerValue = 0;
+  std::string codecInForce = {};  // empty: `codec`
+  GuardValues guard = {};
 };
 
 struct PassedFigures {
   std::string reason;
   uint64_t calls = 0;
   uint64_t bytes = 0;
+};
+
+struct OutcomeFigures {
+  std::string reason;
+  uint64_t calls = 0;
+};
+
+struct CallFigures {
+  std::string name;
+  std::string callClass;
+  uint64_t calls = 0;
+  uint64_t bytes = 0;
+  uint64_t compressed = 0;  // of the calls
+  std::string codec;        // empty: none
+  std::string latest;       // reason
+  std::vector<OutcomeFigures> outcomes;
 };
 
 struct Totals {
@@ -46,6 +77,7 @@ struct CommFigures {
   std::string verdict;
   std::vector<SlotFigures> slots;
   std::vector<PassedFigures> passed;  // reasons that occurred
+  std::vector<CallFigures> calls;
 
   Totals totals() const;
 };
@@ -53,6 +85,9 @@ struct CommFigures {
 // How much smaller the traffic is than plain NCCL's: what one rank of a ring would have sent for
 // `bytesIn` of allreduce, 2(P-1)/P of it, over what was sent. 0 where nothing was sent.
 double wireRatio(uint64_t bytesIn, uint64_t wireBytes, int nRanks);
+
+// The table of calls, heading included.
+std::string formatCalls(const std::vector<CallFigures>& calls);
 
 // Tables for people.
 std::string formatText(const std::vector<CommFigures>& comms);
