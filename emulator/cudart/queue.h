@@ -37,6 +37,9 @@ class Queue : public std::enable_shared_from_this<Queue> {
   // The worker ends once it has run what is enqueued. Nothing may be enqueued after it.
   void close();
 
+  // Whether it is closed and has run everything; what its tasks wrote is then visible.
+  bool over() const { return closed_.load(std::memory_order_acquire) && done(tail()); }
+
  private:
   void startWorker();
   void work();
@@ -48,8 +51,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   std::deque<Task> tasks_;
   std::atomic<uint64_t> enqueued_{0};   // written under mutex_
   std::atomic<uint64_t> completed_{0};  // written under mutex_
+  std::atomic<bool> closed_{false};     // written under mutex_
   bool started_ = false;
-  bool closed_ = false;
 };
 
 // A point in a queue: reached when every task up to it has run.

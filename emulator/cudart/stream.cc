@@ -10,14 +10,13 @@
 namespace cinch::cudart {
 namespace {
 
-// The queues of a kind of stream that may still have work, their streams destroyed or not. A closed
-// queue goes when its worker has run everything.
+// The queues of a kind of stream that may still have work, their streams destroyed or not.
 class QueueList {
  public:
   std::shared_ptr<Queue> add() {
     auto queue = std::make_shared<Queue>();
     std::lock_guard lock(mutex_);
-    std::erase_if(queues_, [](const std::weak_ptr<Queue>& old) { return old.expired(); });
+    std::erase_if(queues_, [](const std::shared_ptr<Queue>& old) { return old->over(); });
     queues_.push_back(queue);
     return queue;
   }
@@ -25,17 +24,16 @@ class QueueList {
   // Adds the unreached tail of every queue to `tickets`.
   void collectPending(std::vector<Ticket>& tickets) const {
     std::lock_guard lock(mutex_);
-    for (const auto& entry : queues_) {
-      auto queue = entry.lock();
-      if (queue == nullptr) continue;
+    for (const auto& queue : queues_) {
       const uint64_t tail = queue->tail();
-      if (!queue->done(tail)) tickets.push_back({std::move(queue), tail});
+      if (!queue->done(tail)) tickets.push_back({queue, tail});
     }
   }
 
  private:
   mutable std::mutex mutex_;
-  std::vector<std::weak_ptr<Queue>> queues_;
+  // Owned: of a queue that is gone nobody could tell that its work is done, and its writes visible.
+  std::vector<std::shared_ptr<Queue>> queues_;
 };
 
 // All there is; never destroyed, since workers may run while the process exits.

@@ -1,6 +1,7 @@
 #include "emulator/nccl/bootstrap_root.h"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -94,6 +95,7 @@ bool BootstrapRoot::introduce(Guest& guest, const Frame& frame) {
   memcpy(&hello, frame.payload.data(), sizeof hello);
   if (hello.nonce != nonce_) return false;
   guest.name = nameOf(hello);
+  guest.place = hello.pid == getpid() ? Place::here : Place::elsewhere;
   if (nRanks_ == 0) {
     nRanks_ = hello.nRanks;
     firstName_ = guest.name;
@@ -126,14 +128,23 @@ void BootstrapRoot::completeRound() {
     shares.push_back(*guest->data);
   }
   const std::vector<char> all = joinShares(shares);
+  // A rank that has all it needs may end its process, and with the root's own ends the root.
+  const bool told = tell(all, Place::elsewhere) && tell(all, Place::here);
+  if (told) ++roundsDone_;
+}
+
+// False, and the communicator has failed, where a rank cannot be told.
+bool BootstrapRoot::tell(const std::vector<char>& all, Place place) {
   for (Guest& guest : guests_) {
-    if (guest.rank < 0) continue;
+    if (guest.rank < 0 || guest.place != place) continue;
     guest.data.reset();
     const auto sent = writeFrame(guest.socket.get(), FrameKind::data, all.data(), all.size(),
                                  Clock::now() + kSendPatience);
-    if (!sent) return fail(guest.name + " cannot be reached: " + sent.error().message);
+    if (sent) continue;
+    fail(guest.name + " cannot be reached: " + sent.error().message);
+    return false;
   }
-  ++roundsDone_;
+  return true;
 }
 
 void BootstrapRoot::fail(const std::string& reason) {

@@ -28,11 +28,14 @@ class BootstrapRoot {
   void stop();
 
  private:
+  // Whether a rank is of this process (or of one with its number on another host).
+  enum class Place { here, elsewhere };
   // A connection, and the rank it turned out to be.
   struct Guest {
     Descriptor socket;
     FrameReader reader;
     int rank = -1;  // none yet
+    Place place = Place::elsewhere;
     std::string name;
     std::optional<std::vector<char>> data;  // for the present round
   };
@@ -47,6 +50,7 @@ class BootstrapRoot {
   bool introduce(Guest& guest, const Frame& frame);
   const Guest* guestOf(int rank) const;
   void completeRound();
+  bool tell(const std::vector<char>& all, Place place);
   void fail(const std::string& reason);
   void sendFailure(const Guest& guest);
 

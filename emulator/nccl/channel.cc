@@ -1,17 +1,42 @@
 #include "emulator/nccl/channel.h"
 
+#include <utility>
+
 namespace cinch::emulator {
 
-bool Channel::pollTarget(pollfd* target) const {
-  if (!isOpen() || net_.transport->pollTarget == nullptr) return false;
-  *target = {};
-  net_.transport->pollTarget(connection_, &target->fd, &target->events);
+bool Channel::tryOpen() {
+  Result<void> result = connect();
+  if (result && connection_ == nullptr) return false;
+  if (result) result = prepareSlots();
+  if (result) {
+    state_.store(State::open);
+  } else {
+    fail(result.error());
+  }
   return true;
 }
 
+void Channel::fail(Error error) {
+  error_ = std::move(error);
+  state_.store(State::failed);
+}
+
+Result<bool> Channel::openState() const {
+  const State state = state_.load();
+  if (state == State::failed) return error_;
+  return state == State::open;
+}
+
+void Channel::addPollTarget(std::vector<pollfd>* targets) const {
+  const bool waits = isOpen() && (nDone_ < nPosted_ || wantsToPost());
+  if (waits && net_.transport->isPollable()) {
+    targets->push_back(net_.transport->pollTarget(connection_));
+  }
+}
+
 bool Channel::isHungUp() const {
-  pollfd target;
-  if (!pollTarget(&target)) return false;
+  if (!isOpen() || !net_.transport->isPollable()) return false;
+  pollfd target = net_.transport->pollTarget(connection_);
   target.events = POLLRDHUP;
   return poll(&target, 1, 0) == 1 && (target.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
@@ -27,8 +52,9 @@ Result<void> Channel::prepareSlots() {
   slots_ = std::make_unique<char[]>(kSlots * kSlotBytes);
   const ncclResult_t result =
       net_.transport->regMr(connection_, slots_.get(), kSlots * kSlotBytes, kNetPointerHost, &mr_);
-  if (result != ncclSuccess) return netError("register buffers for", result);
-  return {};
+  if (result == ncclSuccess) return {};
+  slots_.reset();
+  return netError("register buffers for", result);
 }
 
 void Channel::releaseSlots() {
@@ -39,7 +65,8 @@ Result<bool> Channel::testRequests() {
   const uint64_t before = nDone_;
   while (nDone_ < nPosted_) {
     int done = 0;
-    const ncclResult_t result = net_.transport->test(requests_[nDone_ % kSlots], &done, nullptr);
+    int nBytes = 0;
+    const ncclResult_t result = net_.transport->test(requests_[nDone_ % kSlots], &done, &nBytes);
     if (result != ncclSuccess) return netError("exchange data with", result);
     if (done == 0) break;
     ++nDone_;
@@ -47,22 +74,22 @@ Result<bool> Channel::testRequests() {
   return nDone_ > before;
 }
 
-SendChannel::~SendChannel() {
+Result<void> SendChannel::connect() {
+  const ncclResult_t result =
+      net_.transport->connect(net_.context, net_.device, handle_.data(), &connection_);
+  return result == ncclSuccess ? Result<void>() : netError("connect to", result);
+}
+
+void SendChannel::close() {
   releaseSlots();
-  if (isOpen()) net_.transport->closeSend(connection_);
+  if (connection_ != nullptr) net_.transport->closeSend(connection_);
 }
 
 Result<bool> SendChannel::progress() {
-  if (!isOpen()) {
-    const ncclResult_t result =
-        net_.transport->connect(net_.context, net_.device, handle_.data(), &connection_);
-    if (result != ncclSuccess) return netError("connect to", result);
-    if (!isOpen()) return false;
-    CINCH_TRY(prepareSlots());
-    return true;
-  }
+  if (const Result<bool> open = openState(); !open || !open.value()) return open;
   bool moved = false;
   while (wantsToPost()) {
+    // As in NCCL, a request's place may still hold the one before.
     void*& request = requests_[nPosted_ % kSlots];
     const ncclResult_t result = net_.transport->isend(
         connection_, slot(nPosted_), sizes_[nPosted_ % kSlots], net_.rank, mr_, &request);
@@ -86,33 +113,32 @@ void SendChannel::fill(size_t nBytes) {
   ++nFilled_;
 }
 
-ReceiveChannel::~ReceiveChannel() {
-  releaseSlots();
-  if (isOpen()) net_.transport->closeRecv(connection_);
-  if (listener_ != nullptr) net_.transport->closeListen(listener_);
-}
-
-Result<bool> ReceiveChannel::accept() {
+Result<void> ReceiveChannel::connect() {
   const ncclResult_t result = net_.transport->accept(listener_, &connection_);
   if (result != ncclSuccess) return netError("accept", result);
-  if (!isOpen()) return false;
-  net_.transport->closeListen(listener_);
-  listener_ = nullptr;
-  CINCH_TRY(prepareSlots());
-  return true;
+  if (connection_ != nullptr) closeListener();
+  return {};
+}
+
+void ReceiveChannel::close() {
+  releaseSlots();
+  if (connection_ != nullptr) net_.transport->closeRecv(connection_);
+  closeListener();
+}
+
+void ReceiveChannel::closeListener() {
+  if (void* listener = std::exchange(listener_, nullptr)) net_.transport->closeListen(listener);
 }
 
 Result<bool> ReceiveChannel::progress() {
-  if (!isOpen()) return accept();
+  if (const Result<bool> open = openState(); !open || !open.value()) return open;
   bool moved = false;
   while (wantsToPost()) {
     // The whole slot, like NCCL: what is too short for a mismatched call is its caller's bug.
-    void* data = slot(nPosted_);
-    const size_t capacity = kSlotBytes;
-    const int tag = peer_;
     void*& request = requests_[nPosted_ % kSlots];
+    request = nullptr;
     const ncclResult_t result =
-        net_.transport->irecv(connection_, 1, &data, &capacity, &tag, &mr_, &request);
+        net_.transport->irecv(connection_, slot(nPosted_), kSlotBytes, peer_, mr_, &request);
     if (result != ncclSuccess) return netError("receive from", result);
     if (request == nullptr) break;
     ++nPosted_;

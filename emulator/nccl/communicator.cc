@@ -64,8 +64,11 @@ Result<void> Communicator::initialise(const UniqueId& id) {
 
 Result<void> Communicator::connect(Bootstrap& bootstrap, uint64_t nonce) {
   nonce_ = nonce;
+  Result<Network> network =
+      processNetworks().choose(wantedNetwork(settings_.netName), nonce, settings_.trafficClass);
+  if (!network) return network.error();
   auto connections =
-      Connections::listen(socketTransport(), nonce, settings_.trafficClass, rank(), nRanks());
+      Connections::listen(std::move(network.value()), rank(), nRanks(), settings_.device);
   if (!connections) return connections.error();
   connections_ = std::move(connections.value());
   auto maternity = Maternity::open();
@@ -74,7 +77,7 @@ Result<void> Communicator::connect(Bootstrap& bootstrap, uint64_t nonce) {
   if (const cudaError_t error = order_.prepare(); error != cudaSuccess) {
     return errorf(Status::cudaError, "cannot create an event: %s", cudaGetErrorString(error));
   }
-  logInfo("Using network %s", socketTransport().name);
+  logInfo("Using network %s", connections_->networkName());
   logLine(nonce, "Init START");
 
   const Result<Shares> all = bootstrap.exchange(introduction());
@@ -115,7 +118,7 @@ Result<void> Communicator::readTable(const Shares& shares) {
     maternities_.push_back(other.maternity);
     handles.insert(handles.end(), share.begin() + sizeof other, share.end());
   }
-  connections_->setTable(std::move(handles));
+  connections_->setTable(handles);
   logInfo("comm %p rank %d nRanks %d nNodes %zu", static_cast<const void*>(this), rank(), nRanks(),
           hosts.size());
   return {};

@@ -2,6 +2,7 @@
 //
 //   host:pid:tid [device] NCCL INFO text
 //
+// What plugins log also passes NCCL_DEBUG_SUBSYS, and their warnings name the place in the source.
 // To standard output unless a file is named. Safe from any thread.
 #pragma once
 
@@ -9,6 +10,7 @@
 
 #include "common/nccl_types.h"
 #include "common/result.h"
+#include "net_plugin/abi/net_common.h"
 
 namespace cinch::emulator {
 
@@ -24,6 +26,11 @@ void logVersion();
 
 // Writes a WARN line and remembers its text for lastError().
 [[gnu::format(printf, 1, 2)]] void logWarn(const char* format, ...);
+
+// The logger that net plugins are given.
+[[gnu::format(printf, 5, 6)]] void logPluginLine(ncclDebugLogLevel level, unsigned long subsystems,
+                                                 const char* file, int line, const char* format,
+                                                 ...);
 
 // Logs an error at the boundary where it becomes a result code.
 ncclResult_t report(const Error& error);

@@ -18,7 +18,6 @@ namespace cinch::emulator {
 namespace {
 
 constexpr int kDefaultSpeedMbps = 10000;
-constexpr size_t kMaxMessageBytes = size_t{1} << 40;
 
 struct Connection;
 
@@ -118,7 +117,7 @@ Progress sendSome(Connection& connection, Request& request) {
 
 Progress checkSize(Connection& connection, const Request& request) {
   if (request.nBytes <= request.capacity) return Progress::moved;
-  connection.broken = request.nBytes > kMaxMessageBytes ? ncclRemoteError : ncclInvalidUsage;
+  connection.broken = request.nBytes > kNetMaxBytes ? ncclRemoteError : ncclInvalidUsage;
   logWarn(
       "NET/Socket : message truncated : receiving %llu bytes from %s into a buffer of %zu. Do "
       "all ranks call the same collective with the same count and type?",
@@ -203,48 +202,7 @@ int linkSpeedMbps(const std::string& interface) {
   return speed > 0 ? speed : kDefaultSpeedMbps;
 }
 
-ncclResult_t socketInit(void** context, uint64_t, const NetConfig*) {
-  auto chosen = chooseInterface();
-  if (!chosen) return report(chosen.error());
-  auto state = std::make_unique<Context>();
-  state->interface = chosen.value();
-  logInfo("NET/Socket : Using [0]%s:%s", state->interface.name.c_str(),
-          addressText(state->interface.address).c_str());
-  *context = state.release();
-  return ncclSuccess;
-}
-
-ncclResult_t socketDevices(void*, int* nDevices) {
-  *nDevices = 1;
-  return ncclSuccess;
-}
-
-ncclResult_t socketGetProperties(void* context, int, NetProperties* properties) {
-  const Interface& interface = static_cast<Context*>(context)->interface;
-  *properties = NetProperties{};
-  properties->name = interface.name.c_str();
-  properties->pointerSupport = kNetPointerHost;
-  properties->speedMbps = linkSpeedMbps(interface.name);
-  properties->maxComms = 65536;
-  properties->maxRecvs = 1;
-  properties->maxP2pBytes = kMaxMessageBytes;
-  properties->maxCollBytes = kMaxMessageBytes;
-  return ncclSuccess;
-}
-
-ncclResult_t socketListen(void* context, int, void* handle, void** listener) {
-  auto state = std::make_unique<Listener>();
-  Address address = static_cast<Context*>(context)->interface.address;
-  auto socket = listenOn(address);
-  if (!socket) return report(socket.error());
-  state->socket = std::move(socket.value());
-  state->nonce = nextNonce();
-  const Handle made{address, state->nonce, nullptr};
-  memcpy(handle, &made, sizeof made);
-  *listener = state.release();
-  return ncclSuccess;
-}
-
+// Begins to connect; the handle remembers it.
 ncclResult_t startConnecting(Context& context, Handle& handle) {
   auto connection = std::make_unique<Connection>();
   auto socket = beginConnect(handle.address);
@@ -258,7 +216,81 @@ ncclResult_t startConnecting(Context& context, Handle& handle) {
   return ncclSuccess;
 }
 
-ncclResult_t socketConnect(void* context, int, void* handleBytes, void** out) {
+std::unique_ptr<Connection> acceptOne(Listener& listener) {
+  Descriptor socket = acceptWaiting(listener.socket.get());
+  if (!socket.isOpen()) return nullptr;
+  auto connection = std::make_unique<Connection>();
+  connection->peer = peerAddress(socket.get());
+  connection->socket = std::move(socket);
+  return connection;
+}
+
+class SocketTransport final : public NetTransport {
+ public:
+  const char* name() const override { return "Socket"; }
+  ncclResult_t init(void** context, uint64_t commId, int trafficClass) override;
+  ncclResult_t devices(int* nDevices) override;
+  ncclResult_t getProperties(int device, NetProperties* properties) override;
+  ncclResult_t listen(void* context, int device, void* handle, void** listener) override;
+  ncclResult_t connect(void* context, int device, void* handle, void** connection) override;
+  ncclResult_t accept(void* listener, void** connection) override;
+  ncclResult_t regMr(void* connection, void* data, size_t nBytes, int type, void** mr) override;
+  ncclResult_t deregMr(void*, void*) override { return ncclSuccess; }
+  ncclResult_t isend(void* connection, const void* data, size_t nBytes, int tag, void* mr,
+                     void** request) override;
+  ncclResult_t irecv(void* connection, void* data, size_t nBytes, int tag, void* mr,
+                     void** request) override;
+  ncclResult_t test(void* request, int* done, int* nBytes) override;
+  ncclResult_t closeSend(void* connection) override { return close(connection); }
+  ncclResult_t closeRecv(void* connection) override { return close(connection); }
+  ncclResult_t closeListen(void* listener) override;
+  ncclResult_t finalize(void* context) override;
+  bool isPollable() const override { return true; }
+  pollfd pollTarget(void* connection) const override;
+
+ private:
+  static ncclResult_t close(void* connection);
+};
+
+ncclResult_t SocketTransport::init(void** context, uint64_t, int) {
+  auto chosen = chooseInterface();
+  if (!chosen) return report(chosen.error());
+  auto state = std::make_unique<Context>();
+  state->interface = chosen.value();
+  logInfo("NET/Socket : Using [0]%s:%s", state->interface.name.c_str(),
+          addressText(state->interface.address).c_str());
+  *context = state.release();
+  return ncclSuccess;
+}
+
+ncclResult_t SocketTransport::devices(int* nDevices) {
+  *nDevices = 1;
+  return ncclSuccess;
+}
+
+ncclResult_t SocketTransport::getProperties(int, NetProperties* properties) {
+  const auto chosen = chooseInterface();
+  if (!chosen) return report(chosen.error());
+  *properties = NetProperties{};
+  properties->name = chosen.value().name;
+  properties->speedMbps = linkSpeedMbps(properties->name);
+  return ncclSuccess;
+}
+
+ncclResult_t SocketTransport::listen(void* context, int, void* handle, void** listener) {
+  auto state = std::make_unique<Listener>();
+  Address address = static_cast<Context*>(context)->interface.address;
+  auto socket = listenOn(address);
+  if (!socket) return report(socket.error());
+  state->socket = std::move(socket.value());
+  state->nonce = nextNonce();
+  const Handle made{address, state->nonce, nullptr};
+  memcpy(handle, &made, sizeof made);
+  *listener = state.release();
+  return ncclSuccess;
+}
+
+ncclResult_t SocketTransport::connect(void* context, int, void* handleBytes, void** out) {
   *out = nullptr;
   Context& state = *static_cast<Context*>(context);
   Handle& handle = *static_cast<Handle*>(handleBytes);
@@ -275,16 +307,7 @@ ncclResult_t socketConnect(void* context, int, void* handleBytes, void** out) {
   return connection.broken;
 }
 
-std::unique_ptr<Connection> acceptOne(Listener& listener) {
-  Descriptor socket = acceptWaiting(listener.socket.get());
-  if (!socket.isOpen()) return nullptr;
-  auto connection = std::make_unique<Connection>();
-  connection->peer = peerAddress(socket.get());
-  connection->socket = std::move(socket);
-  return connection;
-}
-
-ncclResult_t socketAccept(void* listener, void** out) {
+ncclResult_t SocketTransport::accept(void* listener, void** out) {
   *out = nullptr;
   Listener& state = *static_cast<Listener*>(listener);
   if (state.opening == nullptr) state.opening = acceptOne(state);
@@ -298,17 +321,13 @@ ncclResult_t socketAccept(void* listener, void** out) {
   return ncclSuccess;
 }
 
-ncclResult_t socketRegMr(void*, void*, size_t, int type, void** mr) {
+ncclResult_t SocketTransport::regMr(void*, void*, size_t, int type, void** mr) {
   *mr = nullptr;
   return type == kNetPointerHost ? ncclSuccess : ncclInternalError;
 }
 
-ncclResult_t socketDeregMr(void*, void*) {
-  return ncclSuccess;
-}
-
-ncclResult_t socketIsend(void* connection, const void* data, size_t nBytes, int, void*,
-                         void** out) {
+ncclResult_t SocketTransport::isend(void* connection, const void* data, size_t nBytes, int, void*,
+                                    void** out) {
   Connection& state = *static_cast<Connection*>(connection);
   Request* request = takeRequest(state);
   if (request != nullptr) {
@@ -318,23 +337,18 @@ ncclResult_t socketIsend(void* connection, const void* data, size_t nBytes, int,
   return post(state, request, out);
 }
 
-ncclResult_t socketIrecv(void* connection, int n, void** data, const size_t* nBytes, const int*,
-                         void**, void** out) {
-  if (n != 1) return ncclInternalError;
+ncclResult_t SocketTransport::irecv(void* connection, void* data, size_t nBytes, int, void*,
+                                    void** out) {
   Connection& state = *static_cast<Connection*>(connection);
   Request* request = takeRequest(state);
   if (request != nullptr) {
-    request->data = static_cast<char*>(data[0]);
-    request->capacity = nBytes[0];
+    request->data = static_cast<char*>(data);
+    request->capacity = nBytes;
   }
   return post(state, request, out);
 }
 
-ncclResult_t socketIflush(void*, int, void**, const int*, void**, void**) {
-  return ncclInternalError;  // there is no device memory to flush to
-}
-
-ncclResult_t socketTest(void* request, int* done, int* nBytes) {
+ncclResult_t SocketTransport::test(void* request, int* done, int* nBytes) {
   Request& state = *static_cast<Request*>(request);
   *done = 0;
   if (!state.complete()) {
@@ -348,37 +362,30 @@ ncclResult_t socketTest(void* request, int* done, int* nBytes) {
   return ncclSuccess;
 }
 
-ncclResult_t socketClose(void* connection) {
+ncclResult_t SocketTransport::close(void* connection) {
   delete static_cast<Connection*>(connection);
   return ncclSuccess;
 }
 
-ncclResult_t socketCloseListen(void* listener) {
+ncclResult_t SocketTransport::closeListen(void* listener) {
   delete static_cast<Listener*>(listener);
   return ncclSuccess;
 }
 
-ncclResult_t socketFinalize(void* context) {
+ncclResult_t SocketTransport::finalize(void* context) {
   delete static_cast<Context*>(context);
   return ncclSuccess;
 }
 
-void socketPollTarget(void* connection, int* descriptor, short* events) {
+pollfd SocketTransport::pollTarget(void* connection) const {
   const Connection& state = *static_cast<Connection*>(connection);
-  *descriptor = state.socket.get();
-  *events = state.sends ? POLLOUT : POLLIN;
+  return {state.socket.get(), static_cast<short>(state.sends ? POLLOUT : POLLIN), 0};
 }
 
 }  // namespace
 
-const NetTransport& socketTransport() {
-  static constexpr NetTransport transport = {
-      "Socket",          socketInit,     socketDevices,    socketGetProperties, socketListen,
-      socketConnect,     socketAccept,   socketRegMr,      socketDeregMr,       socketIsend,
-      socketIrecv,       socketIflush,   socketTest,       socketClose,         socketClose,
-      socketCloseListen, socketFinalize, socketPollTarget,
-  };
-  return transport;
+std::unique_ptr<NetTransport> makeSocketTransport() {
+  return std::make_unique<SocketTransport>();
 }
 
 }  // namespace cinch::emulator

@@ -1,17 +1,6 @@
 #include "emulator/nccl/plan_run.h"
 
 namespace cinch::emulator {
-namespace {
-
-bool addTarget(const Channel* channel, std::vector<pollfd>* targets) {
-  if (channel == nullptr || !channel->isWaiting()) return true;
-  pollfd target;
-  if (!channel->pollTarget(&target)) return false;
-  targets->push_back(target);
-  return true;
-}
-
-}  // namespace
 
 PlanRun::PlanRun(const Plan& plan, Connections& connections) {
   for (const Operation& operation : plan.operations()) add(operation, connections);
@@ -49,27 +38,12 @@ Result<bool> PlanRun::advance() {
   return moved;
 }
 
-Result<void> PlanRun::findDeserted(const Connections& connections) const {
+void PlanRun::addPollTargets(std::vector<pollfd>* targets) const {
   for (const auto& [key, lane] : lanes_) {
-    ReceiveChannel* in = key.first == LaneKind::receive ? lane.front().in() : nullptr;
-    if (in == nullptr || in->isOpen() || !connections.hasLeft(in->peer())) continue;
-    // It may have connected, sent and ended in good order.
-    const Result<bool> accepted = in->progress();
-    if (!accepted) return accepted.error();
-    if (!in->isOpen())
-      return errorf(Status::remoteError, "rank %d waits for rank %d, whose process has exited",
-                    connections.rank(), in->peer());
+    const Pipeline& current = lane.front();
+    if (current.in() != nullptr) current.in()->addPollTarget(targets);
+    if (current.out() != nullptr) current.out()->addPollTarget(targets);
   }
-  return {};
-}
-
-bool PlanRun::addPollTargets(std::vector<pollfd>* targets) const {
-  bool complete = true;
-  for (const auto& [key, lane] : lanes_) {
-    complete &= addTarget(lane.front().in(), targets);
-    complete &= addTarget(lane.front().out(), targets);
-  }
-  return complete;
 }
 
 }  // namespace cinch::emulator

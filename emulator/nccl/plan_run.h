@@ -23,13 +23,8 @@ class PlanRun {
   Result<bool> advance();
   bool isDone() const { return lanes_.empty(); }
 
-  // An error where a receive waits for the first connection of a peer that has left: no socket of
-  // its own would ever tell.
-  Result<void> findDeserted(const Connections& connections) const;
-
-  // Appends what to sleep on until something can move. False where something waits that cannot be
-  // slept on: look again soon.
-  bool addPollTargets(std::vector<pollfd>* targets) const;
+  // Appends what to sleep on until something can move; nothing where the transport cannot tell.
+  void addPollTargets(std::vector<pollfd>* targets) const;
 
  private:
   using Lane = std::deque<Pipeline>;

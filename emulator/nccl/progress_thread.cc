@@ -2,7 +2,9 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "emulator/nccl/debug.h"
@@ -10,15 +12,24 @@
 namespace cinch::emulator {
 namespace {
 
+using std::chrono::microseconds;
+using std::chrono::nanoseconds;
+
 // Spinning pays while a peer answers within it; longer would take the core from those who compute.
-constexpr auto kSpin = std::chrono::microseconds(50);
-// Between two looks at something that has no descriptor to sleep on.
-constexpr timespec kBlindSleep = {0, 500'000};
+constexpr microseconds kSpin{50};
+// Where there is nothing to sleep on NCCL never stops spinning. Ranks that share a core would not
+// get far with that: naps follow, the longer the longer nothing has moved.
+constexpr microseconds kBlindSpin{1000};
+constexpr nanoseconds kShortestNap = microseconds(50);
+constexpr nanoseconds kLongestNap = microseconds(500);
 
 }  // namespace
 
 ProgressThread::ProgressThread(Connections& connections, int device)
-    : connections_(connections), device_(device), thread_([this] { run(); }) {}
+    : connections_(connections),
+      device_(device),
+      wakeup_(connections.wakeup()),
+      thread_([this] { run(); }) {}
 
 Result<void> ProgressThread::submit(const std::shared_ptr<Plan>& plan) {
   std::lock_guard lock(mutex_);
@@ -100,19 +111,26 @@ Result<void> ProgressThread::carryOut(const Plan& plan) {
     if (!moved) return moved.error();
     if (moved.value()) {
       lastMove = Clock::now();
-    } else if (Clock::now() - lastMove > kSpin) {
-      CINCH_TRY(run.findDeserted(connections_));
-      sleep(run);
+    } else {
+      waitToMove(run, lastMove);
     }
   }
   return {};
 }
 
-// Sleeps until a socket is ready or somebody notifies.
-void ProgressThread::sleep(const PlanRun& run) {
+// Spins at first; then sleeps until a socket is ready or somebody notifies, at most for a nap where
+// the network has no socket to wait for.
+void ProgressThread::waitToMove(const PlanRun& run, Clock::time_point lastMove) {
+  const bool blind = !connections_.isPollable();
+  const nanoseconds idle = Clock::now() - lastMove;
+  if (idle < (blind ? kBlindSpin : kSpin)) {
+    if (blind) sched_yield();
+    return;
+  }
   std::vector<pollfd> targets{{wakeup_->descriptor(), POLLIN, 0}};
-  const bool complete = run.addPollTargets(&targets);
-  ppoll(targets.data(), targets.size(), complete ? nullptr : &kBlindSleep, nullptr);
+  run.addPollTargets(&targets);
+  const timespec nap{0, std::clamp((idle - kBlindSpin) / 8, kShortestNap, kLongestNap).count()};
+  ppoll(targets.data(), targets.size(), blind ? &nap : nullptr, nullptr);
   wakeup_->drain();
 }
 

@@ -40,14 +40,14 @@ class ProgressThread {
   std::shared_ptr<Plan> nextPlan();
   bool isRunning() const { return !stopping_.load() && error() == ncclSuccess; }
   Result<void> carryOut(const Plan& plan);
-  void sleep(const PlanRun& run);
+  void waitToMove(const PlanRun& run, Clock::time_point lastMove);
   void sleepUntilReady();
   void retire(const std::shared_ptr<Plan>& plan);
   void abandonAll();
 
   Connections& connections_;
   const int device_;
-  const std::shared_ptr<Wakeup> wakeup_ = std::make_shared<Wakeup>();
+  const std::shared_ptr<Wakeup> wakeup_;
   std::atomic<bool> stopping_{false};
   std::atomic<ncclResult_t> error_{ncclSuccess};
   std::mutex mutex_;

@@ -24,8 +24,10 @@ Result<void> readConfig(const ncclConfig_t* config, const char* function,
                   config->blocking);
   }
   settings->blocking = config->blocking != 0;
+  if (config->netName != nullptr) settings->netName = config->netName;
   if (hasField(*config, offsetof(ncclConfig_t, trafficClass), sizeof config->trafficClass)) {
-    settings->trafficClass = config->trafficClass;
+    const bool given = config->trafficClass != NCCL_CONFIG_UNDEF_INT;
+    settings->trafficClass = given ? config->trafficClass : kNetNoTrafficClass;
   }
   if (hasField(*config, offsetof(ncclConfig_t, commName), sizeof config->commName) &&
       config->commName != nullptr) {

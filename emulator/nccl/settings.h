@@ -5,6 +5,7 @@
 
 #include "common/nccl_types.h"
 #include "common/result.h"
+#include "emulator/nccl/net.h"
 
 namespace cinch::emulator {
 
@@ -13,8 +14,9 @@ struct CommunicatorSettings {
   int nRanks = 1;
   int device = 0;
   bool blocking = true;
-  int trafficClass = NCCL_CONFIG_UNDEF_INT;
-  std::string name = {};  // for the log
+  int trafficClass = kNetNoTrafficClass;
+  std::string netName = {};  // of the wanted network; empty: any
+  std::string name = {};     // for the log
 };
 
 // Takes what `config` says, which may be null or from an older release. Fails where it was not made

@@ -1,5 +1,6 @@
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <latch>
 #include <thread>
 #include <vector>
@@ -77,6 +78,22 @@ TEST(Stream, destroyLetsWorkFinish) {
   gate.open();
   ASSERT_CUDA_OK(cudaDeviceSynchronize());  // knows of work in destroyed streams
   EXPECT_TRUE(ran);
+}
+
+// Of the worker that is gone nobody could learn that its writes are visible: the thread sanitizer
+// found that once.
+TEST(Stream, theDeviceKnowsTheWritesOfStreamsThatAreGone) {
+  for (int round = 0; round < 20; ++round) {
+    int written = 0;
+    auto write = [&] { written = 1; };
+    cudaStream_t stream = nullptr;
+    ASSERT_CUDA_OK(cudaStreamCreate(&stream));
+    launch(stream, write);
+    ASSERT_CUDA_OK(cudaStreamDestroy(stream));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_CUDA_OK(cudaDeviceSynchronize());
+    EXPECT_EQ(written, 1);
+  }
 }
 
 TEST(Stream, aDeadHandleIsAnError) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <string>
@@ -127,6 +128,39 @@ TEST(Bootstrap, NamesBothThatClaimARank) {
   Bootstrap second = join(id, 2, 4);
   expectError(second.exchange(bytes("x")), "rank 2 (");
   expectError(first.exchange(bytes("x")), "same rank");
+}
+
+// A rank's own socket, of a process with the number `pid`, which says `share` at once.
+Descriptor introduce(const UniqueId& id, int rank, int pid, const std::vector<char>& share) {
+  const auto deadline = Clock::now() + std::chrono::seconds(10);
+  auto socket = connectTo(id.root, deadline, Refusal::isFinal);
+  EXPECT_TRUE(socket.ok());
+  FrameHello hello{};
+  hello.nonce = id.nonce;
+  hello.rank = rank;
+  hello.nRanks = 2;
+  hello.pid = pid;
+  const int fd = socket.value().get();
+  EXPECT_TRUE(writeFrame(fd, FrameKind::hello, &hello, sizeof hello, deadline).ok());
+  EXPECT_TRUE(writeFrame(fd, FrameKind::data, share.data(), share.size(), deadline).ok());
+  return std::move(socket.value());
+}
+
+// The root ends with its process, so the ranks there are the last to get what lets them go on.
+TEST(Bootstrap, TellsTheRanksOfTheRootsProcessLast) {
+  const UniqueId id = newId();
+  const std::vector<char> large(size_t{16} << 20);  // more than sockets hold
+  const Descriptor here = introduce(id, 0, getpid(), large);
+  const Descriptor elsewhere = introduce(id, 1, getpid() + 1, {});
+  const auto deadline = Clock::now() + std::chrono::seconds(10);
+  FrameReader reader;
+  std::optional<Frame> told;
+  while (!told && Clock::now() < deadline) {
+    reader.readFrom(elsewhere.get());
+    told = reader.take();
+  }
+  ASSERT_TRUE(told.has_value()) << "while rank 0 does not read";
+  EXPECT_EQ(told->kind, FrameKind::data);
 }
 
 // Port scanners and clients of older communicators must not disturb.

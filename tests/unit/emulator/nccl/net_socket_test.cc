@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -13,16 +14,16 @@
 namespace cinch::emulator {
 namespace {
 
-const NetTransport& net() {
-  return socketTransport();
+NetTransport& net() {
+  static const std::unique_ptr<NetTransport> transport = makeSocketTransport();
+  return *transport;
 }
 
 // A connected pair on one context.
 class NetSocket : public testing::Test {
  protected:
   void SetUp() override {
-    const NetConfig config{NCCL_CONFIG_UNDEF_INT};
-    ASSERT_EQ(net().init(&context_, 1, &config), ncclSuccess);
+    ASSERT_EQ(net().init(&context_, 1, kNetNoTrafficClass), ncclSuccess);
     ASSERT_EQ(net().listen(context_, 0, handle_, &listener_), ncclSuccess);
   }
 
@@ -54,9 +55,7 @@ class NetSocket : public testing::Test {
 
   void* receive(void* data, size_t nBytes) {
     void* request = nullptr;
-    void* mr = nullptr;
-    const int tag = 0;
-    EXPECT_EQ(net().irecv(receiver_, 1, &data, &nBytes, &tag, &mr, &request), ncclSuccess);
+    EXPECT_EQ(net().irecv(receiver_, data, nBytes, 0, nullptr, &request), ncclSuccess);
     return request;
   }
 
@@ -91,11 +90,11 @@ class NetSocket : public testing::Test {
 
 TEST_F(NetSocket, ReportsOneDevice) {
   int nDevices = 0;
-  ASSERT_EQ(net().devices(context_, &nDevices), ncclSuccess);
+  ASSERT_EQ(net().devices(&nDevices), ncclSuccess);
   EXPECT_EQ(nDevices, 1);
   NetProperties properties;
-  ASSERT_EQ(net().getProperties(context_, 0, &properties), ncclSuccess);
-  EXPECT_STREQ(properties.name, "lo");
+  ASSERT_EQ(net().getProperties(0, &properties), ncclSuccess);
+  EXPECT_EQ(properties.name, "lo");
   EXPECT_EQ(properties.pointerSupport, kNetPointerHost);
   EXPECT_GT(properties.speedMbps, 0);
 }
@@ -209,8 +208,8 @@ TEST_F(NetSocket, TellsWhatToSleepOn) {
   connect();
   char byte = 0;
   void* receiving = receive(&byte, 1);
-  pollfd target{};
-  net().pollTarget(receiver_, &target.fd, &target.events);
+  ASSERT_TRUE(net().isPollable());
+  pollfd target = net().pollTarget(receiver_);
   EXPECT_EQ(poll(&target, 1, 0), 0) << "nothing to read yet";
   void* sending = send("z", 1);
   EXPECT_EQ(poll(&target, 1, -1), 1);
