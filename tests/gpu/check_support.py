@@ -46,10 +46,12 @@ class Context:
 
     def preload(self, **settings):
         """The environment that puts Cinch under a program."""
-        if "cinch" in self.not_built:
-            raise Skip(f"libcinch.so was not built: {self.not_built['cinch']}")
-        library = os.path.join(self.build, "lib", "libcinch.so")
-        return {"LD_PRELOAD": library, "CINCH_STRICT": "1", **settings}
+        return {"LD_PRELOAD": self.library("cinch", "libcinch.so"), "CINCH_STRICT": "1", **settings}
+
+    def library(self, target, name):
+        if target in self.not_built:
+            raise Skip(f"{name} was not built: {self.not_built[target]}")
+        return os.path.join(self.build, "lib", name)
 
 
 def run(command, timeout, **environment):
@@ -78,11 +80,18 @@ def read_result(rank, outcome, path):
         return json.load(file)
 
 
-def run_on_one_gpu(context, command, environment, timeout=90, rank_env=None):
-    """Runs the ranks, each a host of its own to NCCL; returns the JSON file that each wrote."""
+def run_and_listen(context, command, environment, timeout=90, rank_env=None, ranks=RANKS):
+    """Runs the ranks, each a host of its own to NCCL; returns, by rank, the JSON file that it wrote, and its
+    output."""
     with tempfile.TemporaryDirectory() as folder:
-        outputs = [os.path.join(folder, f"{rank}.json") for rank in range(RANKS)]
-        outcomes = run_ranks(command, RANKS, env={**context.mps.environment, **environment}, rank_env=rank_env,
-                             rank_args={rank: ["--out", path] for rank, path in enumerate(outputs)},
+        paths = [os.path.join(folder, f"{rank}.json") for rank in range(ranks)]
+        outcomes = run_ranks(command, ranks, env={**context.mps.environment, **environment}, rank_env=rank_env,
+                             rank_args={rank: ["--out", path] for rank, path in enumerate(paths)},
                              deadline=timeout)
-        return [read_result(rank, outcome, path) for rank, (outcome, path) in enumerate(zip(outcomes, outputs))]
+        return [(read_result(rank, outcome, path), outcome.output)
+                for rank, (outcome, path) in enumerate(zip(outcomes, paths))]
+
+
+def run_on_one_gpu(context, command, environment, timeout=90, rank_env=None):
+    """The JSON files alone."""
+    return [result for result, _ in run_and_listen(context, command, environment, timeout, rank_env)]

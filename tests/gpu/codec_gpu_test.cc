@@ -8,6 +8,7 @@
 #include "tests/gpu/cuda_codec.h"
 #include "tests/unit/kernels/codec_differential.h"
 #include "tests/unit/kernels/golden_vectors.h"
+#include "tests/unit/kernels/statistics_differential.h"
 
 namespace cinch::test {
 namespace {
@@ -76,6 +77,16 @@ TEST_F(CudaCodec, EmptyBucketsEndTheCall) {
     expectLikeReference(kCodec, kBackend, {0, 1 + seed % 4, seed});
 }
 
+TEST_F(CudaCodec, TalliesEqualTheHost) {
+  for (uint32_t seed = 0; seed < 9 * rounds() && !HasFailure(); ++seed)
+    expectTalliesLikeHost(kCudaCodec, seed * 997 % 20000, seed);
+}
+
+TEST_F(CudaCodec, ProbesEqualTheHost) {
+  for (uint32_t seed = 0; seed < 9 * rounds() && !HasFailure(); ++seed)
+    expectProbesLikeHost(kCudaCodec, seed % 2 ? seed * 997 % 9000 : 65536 + seed * 1009, seed);
+}
+
 class LargeBuckets : public CudaCodec {};
 
 // Several tiles for each warp.
@@ -88,6 +99,13 @@ TEST_F(LargeBuckets, EqualTheReference) {
 TEST_F(LargeBuckets, VeryLargeOnesEqualTheReference) {
   for (uint32_t seed = 0; seed < 3 && !HasFailure(); ++seed)
     expectLikeReference(kCodec, kBackend, {5000000 + seed * 12345, 1, seed * 2});
+}
+
+TEST_F(LargeBuckets, TalliesAndProbesEqualTheHost) {
+  for (uint32_t seed = 0; seed < 9 && !HasFailure(); ++seed) {
+    expectTalliesLikeHost(kCudaCodec, 5000000 + seed * 12345, seed);
+    expectProbesLikeHost(kCudaCodec, 3000000 + seed * 12345, seed);
+  }
 }
 
 TEST_F(LargeBuckets, CarryResidualsOverManyCalls) {
@@ -135,7 +153,8 @@ class CapturedCall {
     start.ordinal = 1;
     EXPECT_EQ(cudaMemcpy(state_, &start, sizeof start, cudaMemcpyHostToDevice), cudaSuccess);
     EXPECT_EQ(cudaMemset(input_, 0, kCount * 4), cudaSuccess);
-    // A cleared buffer may still be dirty, and streams of their own do not wait for the default one.
+    // A cleared buffer may still be dirty, and streams of their own do not wait for the default
+    // one.
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   }
   ~CapturedCall() {
@@ -238,6 +257,45 @@ TEST_F(CudaCodec, CapturesAndReplays) {
   }
 }
 
+// Nor do probes and tallies wait or allocate; each replay is a call to them too.
+TEST_F(CudaCodec, CapturesAndReplaysProbesAndTallies) {
+  struct Memory {
+    SlotState state;
+    ProbeState probe;
+    TileTally tally;
+    float values[1024], residual[1024];
+  };
+  void* raw = nullptr;
+  ASSERT_EQ(table_->allocate(&raw, sizeof(Memory)), 0);
+  auto* const memory = static_cast<Memory*>(raw);
+  Memory host{};
+  host.state.ordinal = 1;
+  for (float& value : host.values) value = 2.0f;
+  ASSERT_EQ(cudaMemcpy(memory, &host, sizeof host, cudaMemcpyHostToDevice), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);  // streams of their own do not wait for a copy
+  captureAndReplay(*table_, [&](cudaStream_t stream) {
+    const ProbeLaunch probe{
+        .call =
+            {{1024, 1, codec::formatOf("q4")}, ElementType::fp32, 1, 2, &memory->state, nullptr},
+        .input = memory->values,
+        .residual = memory->residual,
+        .probe = &memory->probe};
+    EXPECT_EQ(table_->probe(&probe, stream), 0);
+    const TallyLaunch tally{.values = memory->values,
+                            .others = memory->residual,
+                            .count = 1024,
+                            .type = ElementType::fp32,
+                            .tallies = &memory->tally};
+    EXPECT_EQ(table_->tally(&tally, stream), 0);
+  });
+  ASSERT_EQ(cudaMemcpy(&host, memory, sizeof host, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_EQ(host.probe.nCalls, 5u);
+  EXPECT_EQ(host.probe.levels[0], 12.0f);
+  EXPECT_EQ(host.tally.power, 4096.0f);
+  EXPECT_EQ(host.tally.error, 4096.0f);
+  EXPECT_EQ(table_->release(raw), 0);
+}
+
 TEST_F(CudaCodec, CapturesHaveIds) {
   cudaStream_t stream = nullptr;
   ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
@@ -257,11 +315,11 @@ TEST_F(CudaCodec, CapturesHaveIds) {
   cudaStreamDestroy(stream);
 }
 
-// Graphs and streams order each other through external events, and fresh memory is cleared while
-// another stream captures.
-TEST_F(CudaCodec, ExternalEventsAndClearingWorkInACapture) {
+// Graphs and streams order each other through external events, and memory is cleared and copied
+// while another stream captures.
+TEST_F(CudaCodec, ExternalEventsClearingAndCopyingWorkInACapture) {
   void *memory = nullptr, *event = nullptr;
-  uint32_t word = 0;
+  uint32_t word = 0, copied = 1;
   int mode = cudaStreamCaptureModeRelaxed;
   ASSERT_EQ(table_->allocate(&memory, sizeof word), 0);
   ASSERT_EQ(table_->eventCreate(&event), 0);
@@ -271,6 +329,7 @@ TEST_F(CudaCodec, ExternalEventsAndClearingWorkInACapture) {
   captureAndReplay(*table_, [&](cudaStream_t stream) {
     EXPECT_EQ(table_->exchangeCaptureMode(&mode), 0);
     EXPECT_EQ(table_->clearNow(memory, sizeof word), 0);
+    EXPECT_EQ(table_->copyNow(&copied, memory, sizeof word), 0);
     EXPECT_EQ(table_->exchangeCaptureMode(&mode), 0);
     EXPECT_EQ(table_->streamWaitEventInGraph(stream, event), 0);
     EXPECT_EQ(table_->eventRecordInGraph(event, stream), 0);
@@ -279,6 +338,7 @@ TEST_F(CudaCodec, ExternalEventsAndClearingWorkInACapture) {
   word = 1;
   ASSERT_EQ(cudaMemcpy(&word, memory, sizeof word, cudaMemcpyDeviceToHost), cudaSuccess);
   EXPECT_EQ(word, 0u);
+  EXPECT_EQ(copied, 0u);
   EXPECT_EQ(table_->eventDestroy(event), 0);
   EXPECT_EQ(table_->release(memory), 0);
 }

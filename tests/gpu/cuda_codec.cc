@@ -199,6 +199,39 @@ void decodeShards(const DecodeLaunch& launch) {
   output.fetch(launch.output);
 }
 
+void probeInput(const ProbeLaunch& launch) {
+  const wire::ShardLayout& layout = launch.call.layout;
+  const DeviceCall call(launch.call);
+  const DeviceCopy input(launch.input, layout.count * elementBytes(launch.call.type));
+  const DeviceFactor factor(launch.inputFactor, launch.call.type);
+  const DeviceCopy residual(launch.residual, core::residualBytes(launch.residualType, layout));
+  DeviceCopy probe(launch.probe, sizeof(ProbeState));
+
+  ProbeLaunch onDevice = launch;
+  onDevice.call = call.get();
+  onDevice.input = input.get();
+  onDevice.inputFactor = factor.get();
+  onDevice.residual = residual.get();
+  onDevice.probe = reinterpret_cast<ProbeState*>(probe.get());
+  launchAndWait(table().probe, onDevice);
+  probe.fetch(launch.probe);
+}
+
+void tallyTiles(const TallyLaunch& launch) {
+  const uint64_t nBytes = launch.count * elementBytes(launch.type);
+  const DeviceCopy values(launch.values, nBytes), others(launch.others, nBytes);
+  const DeviceFactor factor(launch.factor, launch.type);
+  DeviceCopy tallies(launch.tallies, wire::ShardLayout::tilesOf(launch.count) * sizeof(TileTally));
+
+  TallyLaunch onDevice = launch;
+  onDevice.values = values.get();
+  onDevice.others = others.get();
+  onDevice.factor = factor.get();
+  onDevice.tallies = reinterpret_cast<TileTally*>(tallies.get());
+  launchAndWait(table().tally, onDevice);
+  tallies.fetch(launch.tallies);
+}
+
 }  // namespace
 
 const DeviceTable* cudaTable(std::string* reason) {
@@ -212,6 +245,7 @@ const DeviceTable* cudaTable(std::string* reason) {
   return error ? nullptr : loaded;
 }
 
-const host::HostCodec kCudaCodec = {"cuda", encodeShards, reduceShard, decodeShards};
+const host::HostCodec kCudaCodec = {"cuda",       encodeShards, reduceShard,
+                                    decodeShards, probeInput,   tallyTiles};
 
 }  // namespace cinch::test

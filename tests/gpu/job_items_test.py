@@ -81,7 +81,7 @@ class Judges(unittest.TestCase):
         outcome = job_items.judge_training(trained(start + [2.0] * 10),
                                            trained(start + [2.039] * 10, weights=6))
         self.assertEqual(outcome.state, "pass")
-        self.assertAlmostEqual(outcome.figures["q8"], 2.039)
+        self.assertAlmostEqual(outcome.figures["compressed"], 2.039)
         for loss in (2.05, 1.95, float("nan")):
             with self.assertRaisesRegex(Failure, "loss .* against 2.0"):
                 job_items.judge_training(trained([2.0] * 10), trained([loss] * 10, weights=6))

@@ -9,34 +9,24 @@
 // status 0 means that the calls succeeded; what errors are acceptable is for the caller to say.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <cuda_runtime.h>
-#include <nccl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <stdexcept>
-#include <string>
-#include <thread>
+#include <iterator>
 #include <vector>
 
+#include "tests/gpu/rank_program.h"
+
+namespace cinch::ranks {
 namespace {
 
 constexpr int kWarmupSteps = 3;
-constexpr auto kDeadline = std::chrono::seconds(60);
 
-struct Options {
-  int rank = -1;
-  int ranks = 0;
+struct Options : Place {
   int steps = 30;
-  int device = 0;
-  std::string idFile;
-  std::string out;
 };
 
 struct Bucket {
@@ -65,74 +55,19 @@ struct Tally {
   uint64_t hash = 14695981039346656037ull;
 };
 
-void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess)
-    throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
-}
-
-void check(ncclResult_t result, const char* what) {
-  if (result != ncclSuccess)
-    throw std::runtime_error(std::string(what) + ": " + ncclGetErrorString(result));
-}
-
 Options parse(int argc, char** argv) {
   Options options;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    const char* value = argv[i + 1];
-    if (name == "--rank")
-      options.rank = atoi(value);
-    else if (name == "--ranks")
-      options.ranks = atoi(value);
-    else if (name == "--steps")
-      options.steps = atoi(value);
-    else if (name == "--device")
-      options.device = atoi(value);
-    else if (name == "--id-file")
-      options.idFile = value;
-    else if (name == "--out")
-      options.out = value;
-    else
-      throw std::runtime_error("unknown option " + name);
-  }
-  if (options.rank < 0 || options.rank >= options.ranks || options.idFile.empty())
-    throw std::runtime_error("--rank, --ranks and --id-file are needed");
+  static_cast<Place&>(options) =
+      parsePlace(argc, argv, [&](const std::string& name, const char* value) {
+        if (name != "--steps") return false;
+        options.steps = atoi(value);
+        return true;
+      });
   return options;
-}
-
-// Rank 0 publishes the id by renaming a complete file; the others wait for it to appear.
-ncclUniqueId shareId(const Options& options) {
-  ncclUniqueId id;
-  if (options.rank == 0) {
-    check(ncclGetUniqueId(&id), "ncclGetUniqueId");
-    const std::string partial = options.idFile + ".partial";
-    FILE* file = fopen(partial.c_str(), "wb");
-    if (!file || fwrite(&id, sizeof id, 1, file) != 1 || fclose(file) != 0 ||
-        rename(partial.c_str(), options.idFile.c_str()) != 0)
-      throw std::runtime_error("cannot write " + options.idFile);
-    return id;
-  }
-  const auto end = std::chrono::steady_clock::now() + kDeadline;
-  while (std::chrono::steady_clock::now() < end) {
-    if (FILE* file = fopen(options.idFile.c_str(), "rb")) {
-      const bool complete = fread(&id, sizeof id, 1, file) == 1;
-      fclose(file);
-      if (complete) return id;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  throw std::runtime_error("rank 0 never wrote " + options.idFile);
 }
 
 size_t bytesOf(ncclDataType_t type) {
   return type == ncclFloat32 ? 4 : 2;
-}
-
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
 }
 
 // Near-Gaussian: four uniform 16-bit numbers, centred, of standard deviation about 0.01.
@@ -190,41 +125,6 @@ void addResult(const Bucket& bucket, const std::vector<uint8_t>& output,
   }
   for (uint8_t byte : output) tally->hash = (tally->hash ^ byte) * 1099511628211ull;
 }
-
-// Waits for the stream while watching the communicator, as a framework's watchdog does.
-void finish(cudaStream_t stream, ncclComm_t comm) {
-  const auto end = std::chrono::steady_clock::now() + kDeadline;
-  for (;;) {
-    const cudaError_t state = cudaStreamQuery(stream);
-    if (state == cudaSuccess) return;
-    if (state != cudaErrorNotReady) check(state, "the stream");
-    ncclResult_t asynchronous = ncclSuccess;
-    check(ncclCommGetAsyncError(comm, &asynchronous), "ncclCommGetAsyncError");
-    check(asynchronous, "the communicator");
-    if (std::chrono::steady_clock::now() > end) throw std::runtime_error("the stream hangs");
-    std::this_thread::yield();
-  }
-}
-
-class Device {
- public:
-  Device(int device, size_t bucketBytes) {
-    check(cudaSetDevice(device), "cudaSetDevice");
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-    check(cudaMalloc(&send, bucketBytes), "cudaMalloc");
-    check(cudaMalloc(&receive, bucketBytes), "cudaMalloc");
-  }
-  ~Device() {
-    cudaFree(send);
-    cudaFree(receive);
-    cudaStreamDestroy(stream);
-  }
-  Device(const Device&) = delete;
-
-  cudaStream_t stream = nullptr;
-  void* send = nullptr;
-  void* receive = nullptr;
-};
 
 void runBucket(const Options& options, const Device& device, ncclComm_t comm, int step,
                size_t index, Tally* tally) {
@@ -287,30 +187,20 @@ void run(const Options& options) {
     largest = std::max(largest, bucket.count * bytesOf(bucket.type));
   Device device(options.device, largest);
 
-  const ncclUniqueId id = shareId(options);
-  ncclComm_t comm = nullptr;
-  check(ncclCommInitRank(&comm, options.ranks, id, options.rank), "ncclCommInitRank");
+  const ncclComm_t comm = connect(options);
   std::vector<Tally> tallies(kNBuckets);
   for (int step = 0; step < options.steps; ++step)
     for (size_t b = 0; b < kNBuckets; ++b) runBucket(options, device, comm, step, b, &tallies[b]);
   const std::vector<uint64_t> hashes = gatherHashes(options, device, comm, tallies);
   check(ncclCommDestroy(comm), "ncclCommDestroy");
 
-  FILE* file = options.out.empty() ? stdout : fopen(options.out.c_str(), "w");
-  if (!file) throw std::runtime_error("cannot write " + options.out);
-  report(file, options, tallies, hashes);
-  if (file != stdout) fclose(file);
+  writeReport(options, [&](FILE* file) { report(file, options, tallies, hashes); });
 }
 
 }  // namespace
+}  // namespace cinch::ranks
 
 int main(int argc, char** argv) {
-  try {
-    run(parse(argc, argv));
-    return 0;
-  } catch (const std::exception& error) {
-    fprintf(stderr, "two_ranks: %s\n", error.what());
-    // A peer may wait for this rank in a collective for ever: leave without tearing NCCL down.
-    _exit(1);
-  }
+  using namespace cinch::ranks;
+  return runProgram("two_ranks", [&] { run(parse(argc, argv)); });
 }

@@ -1,0 +1,1 @@
+"""Measurements of the net plugin between two network namespaces."""

@@ -1,0 +1,30 @@
+// Version 11: NCCL 2.28 and later. A context for each communicator.
+#include "net_plugin/abi/adapter.h"
+#include "net_plugin/abi/tables.h"
+
+using namespace cinch::net::abi;
+
+const ncclNet_v11_t ncclNetPlugin_v11 = {
+    .name = kPluginName,
+    .init = initCommunicatorV11,
+    .devices = countDevices,
+    .getProperties = getProperties<ncclNetProperties_v11_t>,
+    .listen = listenOnV11,
+    .connect = connectFromV11,
+    .accept = acceptFrom,
+    .regMr = registerMemory,
+    .regMrDmaBuf = nullptr,
+    .deregMr = deregisterMemory,
+    .isend = sendV10,
+    .irecv = receiveV10,
+    .iflush = refuseFlush,
+    .test = testRequest,
+    .closeSend = closeConnection,
+    .closeRecv = closeConnection,
+    .closeListen = closeListener,
+    .getDeviceMr = nullptr,
+    .irecvConsumed = nullptr,
+    .makeVDevice = nullptr,
+    .finalize = finalizeCommunicatorV11,
+    .setNetAttr = ignoreAttributesV11,
+};

@@ -1,0 +1,96 @@
+// A network as NCCL's plugin tables see it, in four nouns: device, listener, connection, request.
+// Every transport implements these; the adapters in abi/ put NCCL's versions of the table in front.
+//
+// The rules of all versions (NCCL 2.20 to 2.30):
+// - connect() and accept() never block: they give null, to be called again. What a transport must
+//   remember in between it keeps in the handle (connect: the caller's own copy) or in the listener.
+// - send() and receive() may give null: nothing was posted, try later. A connection takes
+//   NCCL_NET_MAX_REQUESTS at a time.
+// - On one connection the k-th send meets the k-th receive. A send may be smaller than the buffer
+//   that was posted for it, zero bytes included; a larger one is an error.
+// - Buffers belong to the caller and stay as they are until the request is done.
+// - Set-up and tear-down come from a service thread, send, receive and test from a progress thread:
+//   one thread at a time uses a connection, several use the network. Nothing blocks.
+// - An error of a request ends the traffic of its communicator.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "common/result.h"
+
+namespace cinch::net {
+
+inline constexpr size_t kHandleBytes = 128;
+inline constexpr int kMaxRequests = 32;  // outstanding on one connection
+
+// What listen() fills and the peer's connect() gets a copy of.
+using Handle = std::array<std::byte, kHandleBytes>;
+
+struct Properties {
+  const char* name = nullptr;     // unique among devices; lives as long as the process
+  const char* pciPath = nullptr;  // in /sys; null where the device is not on PCI
+  uint64_t guid = 0;
+  bool takesDeviceMemory = false;
+  int speedMbps = 0;
+  int port = 0;
+  float latencyUs = 0;  // 0: NCCL's default
+  int maxConnections = 0;
+  size_t maxBytes = 0;  // of one message
+};
+
+enum class MemoryKind { host, device };
+
+// Owned by its connection; not to be used again once test() has given true or an error.
+class Request {
+ public:
+  virtual ~Request() = default;
+  // Moves things on; true once the bytes are sent, or there. `nBytes` is then set to how many.
+  virtual Result<bool> test(size_t* nBytes) = 0;
+};
+
+// Destroying a connection is legal at any time; buffers of its requests are not touched after.
+class Connection {
+ public:
+  virtual ~Connection() = default;
+  // Makes memory known. The token goes back through `memory` of send() and receive(), and may be
+  // null.
+  virtual Result<void*> registerMemory(void* data, size_t nBytes, MemoryKind kind) = 0;
+  // From here on the memory is not touched, though requests in it may be under way: NCCL frees it
+  // before it closes the connection.
+  virtual Result<void> deregisterMemory(void* memory) = 0;
+};
+
+class SendConnection : public Connection {
+ public:
+  virtual Result<Request*> send(const void* data, size_t nBytes, void* memory) = 0;
+};
+
+class ReceiveConnection : public Connection {
+ public:
+  virtual Result<Request*> receive(void* data, size_t capacity, void* memory) = 0;
+};
+
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual Result<std::unique_ptr<ReceiveConnection>> accept() = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const Properties& properties() const = 0;
+  // Fills `handle`. A listener is for one connection.
+  virtual Result<std::unique_ptr<Listener>> listen(Handle& handle) = 0;
+  // `trafficClass`: of the communicator (IP type of service), -1 where it asks for none.
+  virtual Result<std::unique_ptr<SendConnection>> connect(Handle& handle, int trafficClass) = 0;
+};
+
+// The devices of this process, opened at the first call and kept until it ends. Thread-safe.
+Result<std::span<Device* const>> devices();
+
+}  // namespace cinch::net

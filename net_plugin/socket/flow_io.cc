@@ -1,0 +1,137 @@
+#include "net_plugin/socket/flow_io.h"
+
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace cinch::net {
+namespace {
+
+// With a payload this long still to come, reading ahead would only mean to copy twice.
+constexpr uint32_t kLongPayload = 8 << 10;
+
+bool wouldBlock(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
+
+}  // namespace
+
+void FlowWriter::begin(std::vector<uint8_t>& records, uint32_t payloadBytes) {
+  records_.swap(records);
+  records.clear();
+  done_ = 0;
+  payloadLeft_ = payloadBytes;
+}
+
+void FlowWriter::replaceLast(const std::array<uint8_t, kRecordBytes>& record) {
+  std::copy(record.begin(), record.end(), records_.end() - kRecordBytes);
+}
+
+// Records and payload, or as much as the kernel takes.
+ssize_t FlowWriter::push(const char* payload) {
+  const bool apart = zeroCopy_.isOn() && payloadLeft_ >= ZeroCopy::kLeastBytes;
+  if (apart && done_ == records_.size()) return pushPayload(payload);
+  iovec parts[] = {{records_.data() + done_, records_.size() - done_},
+                   {const_cast<char*>(payload), payloadLeft_}};  // sendmsg only reads
+  msghdr message{};
+  message.msg_iov = parts;
+  // Records must be copied: they change with the next write.
+  message.msg_iovlen = apart ? 1 : 2;
+  return sendmsg(socket_.fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT | (apart ? MSG_MORE : 0));
+}
+
+ssize_t FlowWriter::pushPayload(const char* payload) {
+  listen();
+  constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
+  const ssize_t sent = send(socket_.fd(), payload, payloadLeft_, kFlags | MSG_ZEROCOPY);
+  // Too many notices wait, or the process may not pin so many pages.
+  if (sent < 0 && errno == ENOBUFS) return send(socket_.fd(), payload, payloadLeft_, kFlags);
+  if (sent > 0) zeroCopy_.wasSent();
+  return sent;
+}
+
+Result<Io> FlowWriter::write(const char* payload) {
+  const ssize_t sent = push(payload);
+  if (sent < 0 && wouldBlock(errno)) return Io::blocked;
+  if (sent < 0) return errorf(Status::remoteError, "%s", strerror(errno));
+  const size_t ofRecords = std::min<size_t>(sent, records_.size() - done_);
+  done_ += ofRecords;
+  payloadLeft_ -= static_cast<uint32_t>(sent - ofRecords);
+  written_ += sent;
+  return Io::moved;
+}
+
+uint64_t FlowWriter::queued() const {
+  int bytes = 0;
+  return ioctl(socket_.fd(), SIOCOUTQ, &bytes) == 0 && bytes > 0 ? bytes : 0;
+}
+
+Clock::duration FlowWriter::roundTrip() const {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  getsockopt(socket_.fd(), IPPROTO_TCP, TCP_INFO, &info, &length);
+  return std::chrono::microseconds(info.tcpi_rtt);
+}
+
+Result<std::optional<Record>> FlowReader::next() {
+  if (payloadLeft_ > 0 || end_ - begin_ < kRecordBytes) return std::optional<Record>();
+  const auto record =
+      parseRecord(std::span<const uint8_t, kRecordBytes>(stage_.data() + begin_, kRecordBytes));
+  if (!record) return errorf(Status::remoteError, "bytes that are no record");
+  begin_ += kRecordBytes;
+  payloadLeft_ = record->payloadBytes();
+  return record;
+}
+
+uint32_t FlowReader::takeStaged(char* payload) {
+  const uint32_t n = static_cast<uint32_t>(std::min<size_t>(payloadLeft_, end_ - begin_));
+  if (payload != nullptr) memcpy(payload, stage_.data() + begin_, n);
+  begin_ += n;
+  payloadLeft_ -= n;
+  return n;
+}
+
+Result<Io> FlowReader::judge(ssize_t got) {
+  if (got > 0) {
+    received_.store(received() + got, std::memory_order_relaxed);
+    return Io::moved;
+  }
+  if (got < 0 && wouldBlock(errno)) return Io::blocked;
+  return errorf(Status::remoteError, "%s", got == 0 ? "closed by the peer" : strerror(errno));
+}
+
+Result<Io> FlowReader::readDropping() {
+  // Nothing is staged while bytes of a payload are missing.
+  const ssize_t got = recv(socket_.fd(), stage_.data(),
+                           std::min<size_t>(payloadLeft_, stage_.size()), MSG_DONTWAIT);
+  const Result<Io> io = judge(got);
+  if (io && io.value() == Io::moved) payloadLeft_ -= static_cast<uint32_t>(got);
+  return io;
+}
+
+Result<Io> FlowReader::read(char* payload) {
+  if (payloadLeft_ > 0 && payload == nullptr) return readDropping();
+  // What is staged is less than a record, and nothing of it belongs to a payload.
+  memmove(stage_.data(), stage_.data() + begin_, end_ - begin_);
+  end_ -= std::exchange(begin_, 0);
+  const size_t ahead = payloadLeft_ > kLongPayload ? kRecordBytes : stage_.size() - end_;
+  iovec parts[] = {{payload, payloadLeft_}, {stage_.data() + end_, ahead}};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  const ssize_t got = recvmsg(socket_.fd(), &message, MSG_DONTWAIT);
+  const Result<Io> io = judge(got);
+  if (!io || io.value() == Io::blocked) return io;
+  const uint32_t ofPayload = static_cast<uint32_t>(std::min<ssize_t>(got, payloadLeft_));
+  payloadLeft_ -= ofPayload;
+  end_ += got - ofPayload;
+  return io;
+}
+
+}  // namespace cinch::net

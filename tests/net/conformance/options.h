@@ -1,0 +1,36 @@
+/* The command line. */
+#ifndef CINCH_TESTS_NET_CONFORMANCE_OPTIONS_H_
+#define CINCH_TESTS_NET_CONFORMANCE_OPTIONS_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tests/net/conformance/plugin.h"
+
+typedef enum { kNoBench, kPingPong, kStream } Bench;
+
+typedef struct {
+  const char* path; /* of the plugin's library */
+  bool versions[kVersions];
+  bool versionsGiven;
+  const char* cases; /* comma-separated; null: all; with ^ in front: all others */
+  int timeoutSeconds;
+  int dev;
+  bool list;
+  bool verbose;
+  Bench bench;
+  size_t bytes;
+  int connections;
+  int window;
+  double seconds;
+  double warmup;
+  const char* listenFile;
+  const char* connectFile;
+} Options;
+
+/* Prints what is wrong and ends the process where the line makes no sense. */
+Options parseOptions(int argc, char** argv);
+/* Whether `name` is one of a comma-separated list. */
+bool listHas(const char* list, const char* name);
+
+#endif

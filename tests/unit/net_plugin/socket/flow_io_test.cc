@@ -1,0 +1,306 @@
+#include "net_plugin/socket/flow_io.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <deque>
+#include <random>
+
+#include "tests/unit/net_plugin/socket/connected.h"
+
+namespace cinch::net {
+namespace {
+
+// The kernel takes little at once.
+Ends connectedWithSmallBuffer() {
+  Ends ends = connected();
+  const int bytes = 4096;
+  setsockopt(ends.here.fd(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+  return ends;
+}
+
+// A record as it was sent, with its payload.
+struct Item {
+  Record record;
+  std::vector<char> payload;
+};
+
+Item randomItem(std::mt19937& random, bool withPayload) {
+  const auto number = static_cast<uint32_t>(random());
+  if (!withPayload) return {{.type = RecordType::done, .connection = 3, .message = number}, {}};
+  const uint32_t limits[] = {1, 40, 5000, 9000, kMaxChunkBytes};
+  const uint32_t length = 1 + static_cast<uint32_t>(random() % limits[random() % 5]);
+  Item item{{.type = RecordType::chunk, .message = number, .length = length, .total = length}, {}};
+  item.payload.resize(length);
+  for (char& byte : item.payload) byte = static_cast<char>(random());
+  return item;
+}
+
+void append(std::vector<uint8_t>& bytes, const Record& record) {
+  const auto encoded = encodeRecord(record);
+  bytes.insert(bytes.end(), encoded.begin(), encoded.end());
+}
+
+// Writes batches of records, the last of each with a payload or not.
+class Sender {
+ public:
+  Sender(const Socket& socket, std::mt19937& random) : writer(socket), random_(random) {}
+
+  // One write; false where it is blocked.
+  bool step(std::deque<Item>& sent) {
+    if (writer.isIdle()) beginBatch(sent);
+    const size_t done = payload_.size() - writer.payloadLeft();
+    const auto io = writer.write(payload_.data() + done);
+    EXPECT_TRUE(io.ok()) << io.error().message;
+    return io.ok() && io.value() == Io::moved;
+  }
+
+  FlowWriter writer;
+
+ private:
+  void beginBatch(std::deque<Item>& sent) {
+    std::vector<uint8_t> records;
+    const bool hasPayload = random_() % 2 == 0;
+    const size_t n = random_() % 3 == 0 ? 300 : 1 + random_() % 3;
+    for (size_t i = 0; i < n; ++i) {
+      sent.push_back(randomItem(random_, hasPayload && i + 1 == n));
+      append(records, sent.back().record);
+    }
+    payload_ = sent.back().payload;
+    writer.begin(records, static_cast<uint32_t>(payload_.size()));
+    EXPECT_TRUE(records.empty());
+  }
+
+  std::mt19937& random_;
+  std::vector<char> payload_;
+};
+
+// Reads what a Sender wrote, as the link does; drops some payloads, or the rest of some.
+class Receiver {
+ public:
+  Receiver(const Socket& socket, std::mt19937& random) : reader(socket), random_(random) {}
+
+  // One read; false where nothing is there.
+  bool step(std::deque<Item>& sent) {
+    const auto io = reader.read(place());
+    EXPECT_TRUE(io.ok()) << io.error().message;
+    if (!io.ok() || io.value() == Io::blocked) return false;
+    digest(sent);
+    return true;
+  }
+
+  size_t nChecked() const { return nChecked_; }
+  FlowReader reader;
+
+ private:
+  // Where the rest of the payload goes; from some point on, for some payloads, nowhere.
+  char* place() {
+    if (isOpen_ && random_() % 8 == 0) isDropped_ = true;
+    return isDropped_ || !isOpen_ ? nullptr
+                                  : payload_.data() + payload_.size() - reader.payloadLeft();
+  }
+
+  void digest(std::deque<Item>& sent) {
+    while (true) {
+      if (isOpen_ && reader.payloadLeft() > 0) reader.takeStaged(place());
+      if (isOpen_ && reader.payloadLeft() > 0) {
+        const auto early = reader.next();
+        ASSERT_TRUE(early.ok() && !early.value()) << "a record inside of a payload";
+        return;
+      }
+      if (isOpen_) finish(sent);
+      const auto record = reader.next();
+      ASSERT_TRUE(record.ok()) << record.error().message;
+      if (!record.value()) return;
+      ASSERT_FALSE(sent.empty());
+      ASSERT_EQ(*record.value(), sent.front().record);
+      isOpen_ = true;
+      isDropped_ = false;
+      payload_.assign(record.value()->payloadBytes(), 0);
+      ASSERT_EQ(reader.payloadLeft(), payload_.size());
+    }
+  }
+
+  void finish(std::deque<Item>& sent) {
+    ASSERT_TRUE(isDropped_ || payload_ == sent.front().payload);
+    nChecked_ += !isDropped_;
+    sent.pop_front();
+    isOpen_ = false;
+  }
+
+  std::mt19937& random_;
+  std::vector<char> payload_;
+  bool isOpen_ = false;  // a record came whose payload is not through
+  bool isDropped_ = false;
+  size_t nChecked_ = 0;
+};
+
+// Moves `steps` random steps of either end, then all that is still under way.
+void converse(Ends& ends, uint32_t seed, int steps) {
+  std::mt19937 random(seed);
+  Sender sender(ends.here, random);
+  Receiver receiver(ends.there, random);
+  std::deque<Item> sent;
+  for (int i = 0; i < steps; ++i) {
+    random() % 2 == 0 ? sender.step(sent) : receiver.step(sent);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  const Deadline deadline = deadlineIn(std::chrono::seconds(20));
+  while (!sender.writer.isIdle() || !sent.empty()) {
+    ASSERT_LT(Clock::now(), deadline);
+    if (!sender.writer.isIdle()) sender.step(sent);
+    receiver.step(sent);
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(receiver.nChecked(), 100u);
+  EXPECT_EQ(receiver.reader.received(), sender.writer.written());
+}
+
+TEST(FlowIo, CarriesRecordsAndPayloadsInWhateverPieces) {
+  for (uint32_t seed = 0; seed < 8; ++seed) {
+    Ends ends = seed % 2 == 0 ? connectedWithSmallBuffer() : connected();
+    converse(ends, seed, 3000);
+    if (HasFailure()) return;
+  }
+}
+
+// The whole stream in pieces of random size, so that every boundary is cut somewhere.
+TEST(FlowReader, StandsEveryCut) {
+  std::mt19937 random(77);
+  Ends ends = connected();
+  Receiver receiver(ends.there, random);
+  std::deque<Item> sent;
+  std::vector<uint8_t> stream;
+  for (int i = 0; i < 300; ++i) {
+    sent.push_back(randomItem(random, i % 2 == 0));
+    append(stream, sent.back().record);
+    stream.insert(stream.end(), sent.back().payload.begin(), sent.back().payload.end());
+  }
+  const Deadline deadline = deadlineIn(std::chrono::seconds(20));
+  for (size_t at = 0; at < stream.size() || !sent.empty();) {
+    ASSERT_LT(Clock::now(), deadline);
+    const size_t want = 1 + random() % (random() % 4 == 0 ? 60000 : 50);
+    const auto n = sendSome(ends.here, stream.data() + at, std::min(want, stream.size() - at));
+    ASSERT_TRUE(n.ok());
+    at += n.value();
+    receiver.step(sent);
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(receiver.nChecked(), 150u);
+  EXPECT_EQ(receiver.reader.received(), stream.size());
+}
+
+// Reads until there is a record, or an error.
+Result<Record> awaitRecord(const Socket& socket, FlowReader& reader) {
+  while (true) {
+    const auto record = reader.next();
+    if (!record) return record.error();
+    if (record.value()) return *record.value();
+    EXPECT_TRUE(waitReadable(socket, deadlineIn(std::chrono::seconds(5))).value());
+    const auto io = reader.read(nullptr);
+    if (!io) return io.error();
+  }
+}
+
+TEST(FlowReader, RefusesBytesThatAreNoRecord) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 30; ++i) {
+    Ends ends = connected();
+    std::vector<uint8_t> bytes;
+    append(bytes, {.type = RecordType::ping, .message = 5});
+    append(bytes, {.type = RecordType::ping, .message = 6});
+    bytes[kRecordBytes + random() % kRecordBytes] ^= static_cast<uint8_t>(1 << random() % 8);
+    ASSERT_EQ(sendSome(ends.here, bytes.data(), bytes.size()).value(), bytes.size());
+    FlowReader reader(ends.there);
+    const auto good = awaitRecord(ends.there, reader);
+    ASSERT_TRUE(good.ok());
+    EXPECT_EQ(good.value().message, 5u);
+    const auto bad = awaitRecord(ends.there, reader);
+    ASSERT_FALSE(bad.ok());
+    EXPECT_EQ(bad.error().status, Status::remoteError);
+    EXPECT_FALSE(reader.next().ok()) << "it stays an error";
+  }
+}
+
+TEST(FlowReader, TellsThatThePeerHasGoneOnceAllIsRead) {
+  const Record chunk{.type = RecordType::chunk, .length = 1000, .total = 1000};
+  for (const size_t n : {0, 39, 40, 41, 900}) {
+    Ends ends = connected();
+    std::vector<uint8_t> bytes;
+    append(bytes, chunk);
+    bytes.resize(1040);
+    ASSERT_EQ(sendSome(ends.here, bytes.data(), n).value(), n);
+    ends.here = Socket();
+    FlowReader reader(ends.there);
+    const auto record = awaitRecord(ends.there, reader);
+    ASSERT_EQ(record.ok(), n >= kRecordBytes);
+    if (record.ok()) reader.takeStaged(nullptr);
+    const auto end = reader.read(nullptr);
+    ASSERT_FALSE(end.ok());
+    EXPECT_EQ(end.error().message, "closed by the peer");
+    EXPECT_EQ(reader.received(), n);
+  }
+}
+
+TEST(FlowReader, IsBlockedWhereNothingIs) {
+  Ends ends = connected();
+  FlowReader reader(ends.there);
+  for (int i = 0; i < 3; ++i) {
+    const auto io = reader.read(nullptr);
+    ASSERT_TRUE(io.ok());
+    EXPECT_EQ(io.value(), Io::blocked);
+    EXPECT_FALSE(reader.next().value());
+  }
+}
+
+TEST(FlowWriter, IsBlockedWhereThePeerReadsNothing) {
+  Ends ends = connectedWithSmallBuffer();
+  FlowWriter writer(ends.here);
+  EXPECT_TRUE(writer.isIdle());
+  EXPECT_EQ(writer.queued(), 0u);
+  const std::vector<char> payload(64 << 20, 'p');
+  std::vector<uint8_t> records(kRecordBytes, 'r');
+  writer.begin(records, static_cast<uint32_t>(payload.size()));
+  while (true) {
+    const auto io = writer.write(payload.data() + payload.size() - writer.payloadLeft());
+    ASSERT_TRUE(io.ok());
+    if (io.value() == Io::blocked) break;
+  }
+  EXPECT_FALSE(writer.isIdle());
+  EXPECT_GT(writer.queued(), 0u);
+  EXPECT_LE(writer.queued(), writer.written());
+  EXPECT_EQ(writer.written() + writer.payloadLeft(), payload.size() + kRecordBytes);
+}
+
+TEST(FlowWriter, SeesWhatThePeersKernelHas) {
+  Ends ends = connected();
+  FlowWriter writer(ends.here);
+  std::vector<uint8_t> records(kRecordBytes, 'r');
+  writer.begin(records, 0);
+  ASSERT_TRUE(writer.write(nullptr).ok());
+  EXPECT_TRUE(writer.isIdle());
+  EXPECT_EQ(writer.written(), kRecordBytes);
+  const Deadline deadline = deadlineIn(std::chrono::seconds(5));
+  while (writer.queued() > 0)
+    ASSERT_LT(Clock::now(), deadline) << "nobody has read, but it is there";
+}
+
+TEST(FlowWriter, APeerThatHasGoneIsAnErrorAndNoSignal) {
+  Ends ends = connected();
+  ends.there = Socket();
+  FlowWriter writer(ends.here);
+  const std::vector<char> payload(kMaxChunkBytes);
+  bool failed = false;  // SIGPIPE would end this process
+  for (const Deadline deadline = deadlineIn(std::chrono::seconds(5)); !failed;) {
+    ASSERT_LT(Clock::now(), deadline);
+    std::vector<uint8_t> records(kRecordBytes);
+    if (writer.isIdle()) writer.begin(records, kMaxChunkBytes);
+    const auto io = writer.write(payload.data());
+    failed = !io.ok();
+    EXPECT_TRUE(!failed || io.error().status == Status::remoteError);
+  }
+}
+
+}  // namespace
+}  // namespace cinch::net
