@@ -1,7 +1,7 @@
 // Trains a byte-level language model on real text with one process per rank, as any data-parallel
-// job does: every rank computes the gradient of its own batch, NCCL reduces the gradients, every
-// rank takes the same step. It uses the public APIs of the CUDA runtime and of NCCL, and nothing
-// else of either.
+// job does: rank 0 gives its parameters to all, every rank computes the gradient of its own batch,
+// NCCL reduces the gradients, every rank takes the same step. It uses the public APIs of the CUDA
+// runtime and of NCCL, and nothing else of either.
 //
 //   train_lm --ranks 2 --rank 0 --id-file /tmp/job --progress &
 //   train_lm --ranks 2 --rank 1 --id-file /tmp/job

@@ -127,7 +127,50 @@ struct DecodeLaunch {
   void* output;          // count values of call.type
 };
 
-inline constexpr uint32_t kDeviceTableVersion = 3;
+// What tells whose values lie in a buffer: the powers of tiles that lie evenly spread in it, which
+// change little from a step to the next. Device memory of one residual, zero-initialised.
+inline constexpr uint32_t kMaxProbes = 64;
+struct ProbeState {
+  uint32_t nCalls;           // that were probed
+  uint32_t nStrangers;       // of those, calls whose profile was another one's
+  uint32_t nOverflows;       // and calls whose residual was out of proportion
+  float levels[kMaxProbes];  // log2 of each probe's power at the last call; -inf: all zero
+};
+
+// Before stage 1 of a call with feedback: compares the input's profile with that of the last call
+// and weighs the residual against it (core/probe.h says how). Where either is out of the ordinary
+// the running call is poisoned: it takes its residuals as 0 and overwrites them. A safety net that
+// reads at most kMaxProbes tiles, and that only the local residual depends on.
+struct ProbeLaunch {
+  CallContext call;
+  const void* input;  // call.layout.count values of call.type
+  InputFactor inputFactor = {};
+  const void* residual;  // of the whole bucket
+  ResidualType residualType = ResidualType::fp32;
+  ProbeState* probe;  // device
+};
+
+// Sums over one tile of 1024 values v, beside as many values o; the last tile may be partial. What
+// is not finite makes sums that are not finite.
+struct TileTally {
+  float power;          // of v^2
+  float squaredRanges;  // of (largest - smallest v)^2 of its blocks of 128 values
+  float otherPower;     // of o^2
+  float product;        // of v o
+  float error;          // of (v - o)^2
+};
+
+// Statistics of a buffer, alone or beside another one. No launch of a call: it changes no state.
+struct TallyLaunch {
+  const void* values;  // `count` of `type`, times `factor`
+  const void* others;  // as many, or null: the sums that need them are 0
+  uint64_t count;
+  ElementType type;
+  InputFactor factor = {};
+  TileTally* tallies;  // ShardLayout::tilesOf(count)
+};
+
+inline constexpr uint32_t kDeviceTableVersion = 5;
 inline constexpr int kNotReady = 600;  // cudaErrorNotReady
 inline constexpr const char* kDeviceTableSymbol = "cinchDeviceTable_v1";
 // Exported by the emulator's libnccl.so.2 and libcudart.so.13, and by nothing else.
@@ -158,6 +201,8 @@ struct DeviceTable {
   // Makes fresh memory zero before it returns, without a trace in any stream or capture of the
   // program; the thread's capture mode must be relaxed. May wait for the device.
   int (*clearNow)(void* memory_dev, size_t nBytes);
+  // Copies before it returns, likewise; neither side may be in use on the device.
+  int (*copyNow)(void* to, const void* from, size_t nBytes);
 
   // The id of the capture that the stream is in; 0: it is not capturing. An invalidated capture
   // has one too: nothing may be enqueued on such a stream either.
@@ -171,7 +216,6 @@ struct DeviceTable {
   int (*eventDestroy)(void* event);
   // 0 when the work recorded last is done, kNotReady while it is not, else an error.
   int (*eventQuery)(void* event);
-  int (*eventSynchronize)(void* event);
   int (*eventRecord)(void* event, void* stream);
   int (*streamWaitEvent)(void* stream, void* event);
   // The same in a capture: each launch of the graph records, or waits for what was recorded last,
@@ -187,6 +231,9 @@ struct DeviceTable {
   int (*encode)(const EncodeLaunch* launch, void* stream);
   int (*reduce)(const ReduceLaunch* launch, void* stream);
   int (*decode)(const DecodeLaunch* launch, void* stream);
+
+  int (*probe)(const ProbeLaunch* launch, void* stream);
+  int (*tally)(const TallyLaunch* launch, void* stream);
 };
 
 }  // namespace cinch

@@ -8,6 +8,7 @@ CINCH_PACKAGES=(
   "ninja-build      ninja"
   "python3          python3"
   "iproute2         tc"
+  "iperf3           iperf3"
   "util-linux       setpriv"
   "gnuplot-nox      gnuplot"
   "libbenchmark-dev /usr/include/benchmark/benchmark.h"
@@ -15,7 +16,10 @@ CINCH_PACKAGES=(
   "libfmt-dev       /usr/include/fmt/core.h"
   "libgtest-dev     /usr/include/gtest/gtest.h"
   "nlohmann-json3-dev       /usr/include/nlohmann/json.hpp"
+  "python3-numpy    /usr/lib/python3/dist-packages/numpy"
+  "python3-sklearn  /usr/lib/python3/dist-packages/sklearn"
   "libopenblas-pthread-dev  /usr/include/*/openblas-*/openblas_config.h"
+  "libssl-dev       /usr/lib/*/libcrypto.a"
 )
 
 # tc and ip live in /usr/sbin on Debian, which an ordinary user's PATH lacks.

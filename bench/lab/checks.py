@@ -6,6 +6,10 @@ from dataclasses import dataclass
 # more.
 RESIDUAL_TOLERANCE = 1e-3
 
+# auto chooses its precision once in 200 calls, for the error of all shards together: that of the
+# quietest shards is above the mean.
+_MOST_OVER_PREDICTED = {"q8": 2, "q4": 2, "auto": 4}
+
 
 @dataclass(frozen=True)
 class Check:
@@ -45,6 +49,12 @@ def time_checks(rows, bounds):
             4,
             "x",
         ),
+        at_least(
+            "auto: communication shorter than fp32's",
+            rows["fp32"]["comm_ms"] / rows["auto"]["comm_ms"],
+            4,
+            "x",
+        ),
     ]
 
 
@@ -62,6 +72,12 @@ def wire_checks(rows):
             3.5,
             "x",
         ),
+        at_least(
+            "auto: wire bytes fewer than fp32's",
+            rows["fp32"]["wire_bytes"] / rows["auto"]["wire_bytes"],
+            9,
+            "x",
+        ),
     ]
 
 
@@ -71,13 +87,14 @@ def loss_checks(rows):
         at_least("fp32: fall of the held-out loss", fall, 40, " %"),
         _loss_distance(rows, "q8", 0.3),
         _loss_distance(rows, "q4", 1),
+        _loss_distance(rows, "auto", 1),
     ]
 
 
 def codec_checks(rows):
     """That the codec acts at all: a codec that does nothing leaves a perfect loss."""
     checks = []
-    for name in ("q8", "q4"):
+    for name, most in _MOST_OVER_PREDICTED.items():
         row = rows[name]
         for stage, label in (("nmse", "encode"), ("nmse_reduce", "reduce")):
             checks.append(
@@ -85,7 +102,7 @@ def codec_checks(rows):
                     f"{name}: reported over predicted error, {label}",
                     row[stage] / row[stage + "_expected"],
                     0.5,
-                    2,
+                    most,
                 )
             )
     return checks

@@ -15,17 +15,20 @@ RANKS = 4
 @dataclass(frozen=True)
 class Variant:
     name: str
-    bits: int
+    bits: int | None  # None: Cinch chooses, layer by layer
     arguments: tuple = ()
     # Of Cinch's parameters; None: the job runs without Cinch.
     settings: dict | None = None
+    # The codec whose error is expected.
+    codec: str | None = None
 
 
 VARIANTS = (
     Variant("fp32", 32),
     Variant("bf16", 16, ("--grad-dtype", "bf16")),
-    Variant("q8", 8, (), {"CINCH_CODEC": "q8"}),
-    Variant("q4", 4, (), {"CINCH_CODEC": "q4"}),
+    Variant("q8", 8, (), {"CINCH_CODEC": "q8"}, "q8"),
+    Variant("q4", 4, (), {"CINCH_CODEC": "q4"}, "q4"),
+    Variant("auto", None, (), {}, "h3"),
 )
 # Error feedback at a known gain, so that the residuals must hold all that was left out.
 PROOF = Variant("proof", 4, (), {"CINCH_CODEC": "q4", "CINCH_ERROR_FEEDBACK": "0.1"})
@@ -91,7 +94,7 @@ class Training:
             self._plan,
             "codec_predict",
             "--codec",
-            self.variant.name,
+            self.variant.codec,
             "--count",
             str(count),
             "--steps",

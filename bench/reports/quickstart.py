@@ -13,7 +13,7 @@ FIGURES = ("fp32_vs_bound", "q4_vs_bound", "loss_first", "ranks_identical")
 
 def select(results, passthrough_ns):
     """What is reported of everything in build/quickstart.json."""
-    rows = {"fp32": ROW, "bf16": ROW, "q8": CODEC_ROW, "q4": CODEC_ROW}
+    rows = {"fp32": ROW, "bf16": ROW, "q8": CODEC_ROW, "q4": CODEC_ROW, "auto": CODEC_ROW}
     figures = {name: {key: results[name][key] for key in keys} for name, keys in rows.items()}
     figures |= {name: results[name] for name in FIGURES}
     return figures | {"passthrough_ns": passthrough_ns}

@@ -62,6 +62,17 @@ Trainer::Trainer(const Options& options, TextCorpus corpus, Communicator& commun
       log_(options.log, options.progress && options.rank == 0, options.steps),
       gradient_(model_.parameters().size()) {}
 
+void Trainer::broadcastParameters() {
+  const std::span<float> parameters = model_.parameters();
+  const DeviceMemory memory(parameters.size_bytes());
+  communicator_.stream().copy(memory.data(), parameters.data(), parameters.size_bytes());
+  communicator_.run("ncclBroadcast", [&](ncclComm_t comm, cudaStream_t stream) {
+    return ncclBroadcast(memory.data(), memory.data(), parameters.size(), ncclFloat32, 0, comm,
+                         stream);
+  });
+  communicator_.stream().copy(parameters.data(), memory.data(), parameters.size_bytes());
+}
+
 InterfaceCounters Trainer::readCounters() const {
   return options_.interface.empty() ? InterfaceCounters{}
                                     : readInterfaceCounters(options_.interface);
@@ -98,6 +109,7 @@ void Trainer::trainStep(int step) {
 }
 
 void Trainer::run() {
+  broadcastParameters();
   const EvaluationRecord first = evaluate(0);
   log_.add(first);
   for (int step = 0; step < options_.steps; ++step) {

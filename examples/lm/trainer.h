@@ -20,6 +20,8 @@ class Trainer {
   void run();
 
  private:
+  // All ranks begin with the parameters of rank 0, as where PyTorch DDP wraps a model.
+  void broadcastParameters();
   void trainStep(int step);
   InterfaceCounters readCounters() const;
   // Held-out loss over all ranks' shares of the positions; checks that all parameters are equal.

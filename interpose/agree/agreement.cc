@@ -8,9 +8,9 @@
 #include <map>
 #include <mutex>
 
+#include "common/network/local_network.h"
+#include "common/network/socket.h"
 #include "interpose/agree/agreement_wire.h"
-#include "interpose/agree/local_network.h"
-#include "interpose/agree/socket.h"
 #include "interpose/agree/unique_id_stamp.h"
 
 namespace cinch {
@@ -71,8 +71,10 @@ struct Agreement::State {
   MessageReader input;
   bool acknowledged = false;
   std::optional<Verdict> verdict;
-  std::map<uint64_t, bool> outcomes;  // of votes that nobody has awaited yet
-  std::optional<Error> failure;       // the connection is of no more use
+  std::map<uint64_t, bool> outcomes;    // of votes that nobody has awaited yet
+  std::map<uint64_t, Bytes> published;  // likewise
+  bool publisherLeft = false;
+  std::optional<Error> failure;  // the connection is of no more use
 };
 
 Result<void> Agreement::State::send(const Message& message) {
@@ -145,6 +147,10 @@ void Agreement::State::store(const Message& message) {
     verdict = *told;
   } else if (const Outcome* outcome = std::get_if<Outcome>(&message)) {
     outcomes[outcome->topic] = outcome->yes;
+  } else if (const Publication* said = std::get_if<Publication>(&message)) {
+    published[said->topic] = said->bytes;
+  } else if (std::holds_alternative<PublisherLeft>(message)) {
+    publisherLeft = true;
   } else if (const Rejected* rejected = std::get_if<Rejected>(&message)) {
     fail(rejected->reason);
   } else {
@@ -238,6 +244,27 @@ Result<bool> Agreement::awaitVote(uint64_t topic, int timeoutSeconds) {
   };
   CINCH_TRY(state_->waitFor("vote of all ranks", deadline, take));
   return yes;
+}
+
+Result<void> Agreement::publish(uint64_t topic, std::span<const uint8_t> bytes) {
+  if (bytes.size() > kMaxPublished)
+    return errorf(Status::invalidArgument, "%zu bytes are too many to publish", bytes.size());
+  return state_->send(Publication{topic, Bytes(bytes.begin(), bytes.end())});
+}
+
+Result<std::vector<uint8_t>> Agreement::awaitPublication(uint64_t topic, int timeoutSeconds) {
+  const Deadline deadline = deadlineIn(std::chrono::seconds(timeoutSeconds));
+  std::optional<Bytes> bytes;
+  auto take = [&] {
+    auto found = state_->published.find(topic);
+    if (found == state_->published.end()) return state_->publisherLeft;
+    bytes = std::move(found->second);
+    state_->published.erase(found);
+    return true;
+  };
+  CINCH_TRY(state_->waitFor("word of rank 0", deadline, take));
+  if (!bytes) return serverError(state_->server, "rank 0 has left");
+  return std::move(*bytes);
 }
 
 void Agreement::close() {

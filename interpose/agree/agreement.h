@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,11 @@ struct Endpoint;
 struct HelloMessage;
 
 inline constexpr size_t kUniqueIdBytes = 128;
-// 2: a hello names the communicator that its own was made from.
-inline constexpr uint32_t kAgreementVersion = 2;
+// 2: a hello names the communicator that its own was made from. 3: rank 0 publishes.
+inline constexpr uint32_t kAgreementVersion = 3;
+
+// What rank 0 may say at once.
+inline constexpr size_t kMaxPublished = 48 << 10;
 
 // What a rank says of itself. Texts are cut to a limit on the wire and made printable.
 struct Hello {
@@ -105,6 +109,15 @@ class Agreement {
   // unknown and the others may have been told yes: a rank that voted yes must fail the
   // communicator, not pass; one that voted no may pass.
   Result<bool> awaitVote(uint64_t topic, int timeoutSeconds);
+
+  // Rank 0 tells all ranks, itself included, `bytes` (at most kMaxPublished), without waiting; at
+  // most once on a topic. Topics of publications and of votes have nothing to do with each other.
+  Result<void> publish(uint64_t topic, std::span<const uint8_t> bytes);
+
+  // Waits until rank 0 has published on `topic`, and takes what it said. At most once on a topic;
+  // what is never asked for is kept. An error also where rank 0 has left without a word: the others
+  // may have heard it, so that this rank must fail the communicator.
+  Result<std::vector<uint8_t>> awaitPublication(uint64_t topic, int timeoutSeconds);
 
   // Leaves, and ends every wait; callable from any thread, more than once.
   void close();

@@ -1,9 +1,9 @@
 // The server's end of one connection: messages in, messages out, nothing ever waits.
 #pragma once
 
+#include "common/network/socket.h"
 #include "common/result.h"
 #include "interpose/agree/agreement_wire.h"
-#include "interpose/agree/socket.h"
 
 namespace cinch {
 

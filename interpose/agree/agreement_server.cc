@@ -11,10 +11,10 @@
 #include <cstring>
 #include <system_error>
 
+#include "common/network/local_network.h"
 #include "common/param.h"
 #include "common/signals_blocked.h"
 #include "interpose/agree/agreement.h"
-#include "interpose/agree/local_network.h"
 #include "interpose/agree/unique_id_stamp.h"
 
 namespace cinch {
@@ -194,6 +194,8 @@ Result<void> AgreementServer::dispatch(ConnectionId id, Client& client, const Me
     awaitingReports_.insert(client.nonce);
   } else if (const Vote* vote = std::get_if<Vote>(&message)) {
     CINCH_TRY(session.state.vote(client.member, *vote));
+  } else if (const Publication* said = std::get_if<Publication>(&message)) {
+    CINCH_TRY(session.state.publish(client.member, *said));
   } else {
     return errorf(Status::remoteError, "a message that only servers send");
   }

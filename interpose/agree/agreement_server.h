@@ -16,10 +16,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/network/socket.h"
 #include "common/result.h"
 #include "interpose/agree/agreement_connection.h"
 #include "interpose/agree/agreement_session.h"
-#include "interpose/agree/socket.h"
 
 namespace cinch {
 

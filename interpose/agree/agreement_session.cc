@@ -78,6 +78,13 @@ Result<void> AgreementSession::vote(size_t who, const Vote& vote) {
   return {};
 }
 
+Result<void> AgreementSession::publish(size_t who, const Publication& publication) {
+  if (!decided_ || members_[who].hello.rank != 0)
+    return errorf(Status::remoteError, "a publication out of turn");
+  broadcasts_.push_back(publication);
+  return {};
+}
+
 void AgreementSession::settle(uint64_t number) {
   auto topic = topics_.find(number);
   if (topic->second.votes < present_) return;
@@ -87,6 +94,7 @@ void AgreementSession::settle(uint64_t number) {
 }
 
 void AgreementSession::leave(size_t who) {
+  const bool mayHavePublished = decided_ && members_[who].hello.rank == 0;
   members_[who].left = true;
   present_--;
   if (!decided_ && isChild_) {
@@ -95,6 +103,7 @@ void AgreementSession::leave(size_t who) {
   } else if (!decided_ && reportsDue_ != kNoDeadline && allReported()) {
     decide(judged());  // this member's report was all that was waited for
   }
+  if (mayHavePublished && present_ > 0) broadcasts_.push_back(PublisherLeft{});
   std::vector<uint64_t> open;
   for (auto& [number, topic] : topics_) {
     if (topic.voted[who]) topic.votes--;

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "common/network/socket.h"
 #include "common/result.h"
 #include "interpose/agree/agreement_verdict.h"
 #include "interpose/agree/agreement_wire.h"
-#include "interpose/agree/socket.h"
 
 namespace cinch {
 
@@ -40,6 +40,8 @@ class AgreementSession {
   // A member's later messages. After an error the member must be dropped (and leave() called).
   Result<void> report(size_t member, const Initialised& report);
   Result<void> vote(size_t member, const Vote& vote);
+
+  Result<void> publish(size_t member, const Publication& publication);
 
   // A member's connection has ended.
   void leave(size_t member);

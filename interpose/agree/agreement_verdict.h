@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "common/network/ip_address.h"
 #include "interpose/agree/agreement.h"
-#include "interpose/agree/ip_address.h"
 
 namespace cinch {
 

@@ -21,6 +21,7 @@ constexpr uint32_t kFirstVersionWithParent = 2;
 
 static_assert(kMaxHelloBytes > kMaxSettings + 2 * kMaxName + kMaxReason + 64);
 static_assert(kMaxRankBytes > 2 * kMaxAddresses * 17 + 16);
+static_assert(kMaxRankBytes > kMaxPublished + 16);
 static_assert(kMaxServerBytes > kMaxRanks * sizeof(uint64_t) + kMaxReason + 16);
 
 // Stable numbers: the alternatives of Message in order, from 1.
@@ -48,6 +49,11 @@ class Writer {
       integer(static_cast<uint8_t>(list[i].family));
       bytes_.insert(bytes_.end(), list[i].bytes.begin(), list[i].bytes.end());
     }
+  }
+  void bytes(const Bytes& value, size_t limit) {
+    const size_t n = std::min(value.size(), limit);
+    integer(static_cast<uint32_t>(n));
+    bytes_.insert(bytes_.end(), value.begin(), value.begin() + static_cast<ptrdiff_t>(n));
   }
   Bytes take() { return std::move(bytes_); }
 
@@ -85,6 +91,11 @@ class Reader {
     std::replace_if(
         value.begin(), value.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
     return value;
+  }
+  Bytes bytes(size_t limit) {
+    const size_t n = count(limit, 1);
+    const uint8_t* first = take(n);
+    return first == nullptr ? Bytes() : Bytes(first, first + n);
   }
   std::vector<IpAddress> addresses() {
     std::vector<IpAddress> list(count(kMaxAddresses, 17));
@@ -229,10 +240,30 @@ Message readVerdict(Reader& in) {
   return message;
 }
 
+void write(const Publication& message, Writer& out) {
+  out.integer(message.topic);
+  out.bytes(message.bytes, kMaxPublished);
+}
+
+Message readPublication(Reader& in) {
+  Publication message;
+  message.topic = in.integer<uint64_t>();
+  message.bytes = in.bytes(kMaxPublished);
+  in.end();
+  return message;
+}
+
+void write(const PublisherLeft&, Writer&) {}
+
+Message readPublisherLeft(Reader& in) {
+  in.end();
+  return PublisherLeft{};
+}
+
 using ReadFunction = Message (*)(Reader&);
-constexpr ReadFunction kReaders[] = {readHello,         readInitialised, readTopic<Vote>,
-                                     readAcknowledged,  readRejected,    readVerdict,
-                                     readTopic<Outcome>};
+constexpr ReadFunction kReaders[] = {readHello,          readInitialised, readTopic<Vote>,
+                                     readAcknowledged,   readRejected,    readVerdict,
+                                     readTopic<Outcome>, readPublication, readPublisherLeft};
 static_assert(std::size(kReaders) == std::variant_size_v<Message>);
 
 }  // namespace

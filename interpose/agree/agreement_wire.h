@@ -18,9 +18,9 @@
 #include <variant>
 #include <vector>
 
+#include "common/network/ip_address.h"
 #include "common/result.h"
 #include "interpose/agree/agreement.h"
-#include "interpose/agree/ip_address.h"
 
 namespace cinch {
 
@@ -45,6 +45,12 @@ struct Vote {
   bool yes = false;
 };
 
+// From rank 0, and to all ranks.
+struct Publication {
+  uint64_t topic = 0;
+  std::vector<uint8_t> bytes;  // kMaxPublished at most
+};
+
 // Server to rank, besides Verdict.
 struct Acknowledged {};
 struct Rejected {
@@ -55,12 +61,15 @@ struct Outcome {
   bool yes = false;
 };
 
+// Rank 0 has left: nothing will be published any more.
+struct PublisherLeft {};
+
 // The nonce of the session of a communicator made from that of `parent` (Agreement::greetChild).
 uint64_t childNonce(uint64_t parent, uint64_t ordinal, int64_t part);
 
 using Bytes = std::vector<uint8_t>;
-using Message =
-    std::variant<HelloMessage, Initialised, Vote, Acknowledged, Rejected, Verdict, Outcome>;
+using Message = std::variant<HelloMessage, Initialised, Vote, Acknowledged, Rejected, Verdict,
+                             Outcome, Publication, PublisherLeft>;
 
 // A whole frame. Texts and lists beyond their limits are cut.
 Bytes encodeMessage(const Message& message);

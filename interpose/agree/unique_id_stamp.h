@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "interpose/agree/ip_address.h"
+#include "common/network/ip_address.h"
 
 namespace cinch {
 

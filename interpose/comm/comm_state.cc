@@ -1,17 +1,27 @@
 #include "interpose/comm/comm_state.h"
 
+#include <algorithm>
+#include <chrono>
 #include <limits>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "common/log.h"
+#include "common/text.h"
 #include "interpose/comm/memory_reserve.h"
 #include "interpose/comm/report_writer.h"
 #include "interpose/comm/residual_dump.h"
+#include "interpose/comm/rule_source.h"
+#include "interpose/plan/residual_memory.h"
+#include "interpose/policy/precision/segments.h"
 
 namespace cinch {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPollTime{1};
 const History kWellKnown{std::numeric_limits<uint32_t>::max(), {.kind = Place::Kind::known}};
 constexpr uint64_t kUnknownCapture = std::numeric_limits<uint64_t>::max();
 
@@ -43,6 +53,7 @@ CommState::CommState(const RealNccl& real, ncclComm_t comm, int rank, int nRanks
       nRanks(nRanks),
       name(nameOf(rank, nRanks)),
       params_(processParams().params),
+      rules_(processRules().ok() ? processRules().value() : Rules()),
       joining_(std::move(joining)),
       agreement_(joining_->agreement()) {
   facts_.nRanks = nRanks;
@@ -77,13 +88,15 @@ void CommState::enrol(const Verdict& verdict) {
                                      .verdict = verdict.compress
                                                     ? "all ranks run Cinch with the same settings"
                                                     : "pass: " + verdict.reason,
-                                     .reasons = kReasonNames});
+                                     .reasons = kReasonNames,
+                                     .classes = kReasonClasses});
   // Kept without use, too: freeing it would wait for the device.
   resources = std::move(joining_->resources);
   if (!verdict.compress) return;
   fault_.store(resources.fault.as<uint32_t>());
   facts_.agreed = true;
   facts_.severalHosts = onSeveralHosts(verdict);
+  if (rank == 0) layers_ = std::make_unique<BucketLayers>(name, resources, nRanks);
 }
 
 OpClass CommState::classOf(ncclRedOp_t op, ncclDataType_t type) const {
@@ -105,18 +118,62 @@ uint64_t CommState::captureIdOf(CUstream_st* stream) const {
 CommState::Decision CommState::decide(const Signature& signature, CUstream_st* stream) {
   if (const auto settled = settle(); !settled.ok() || !facts_.agreed)
     return {cinch::decide(params_, facts_, signature, {})};
-  if (cinch::decide(params_, facts_, signature, kWellKnown) == Reason::none)
+  if (mayBeCompressed(signature))
     if (const uint64_t captureId = captureIdOf(stream); captureId != 0)
       return decideCaptured(signature, captureId);
+  return decideCounted(signature);
+}
+
+// Before anything that is asked of CUDA or counted.
+bool CommState::mayBeCompressed(const Signature& signature) const {
+  return cinch::decide(params_, facts_, signature, inTheEnd(signature)) == Reason::none ||
+         rules_.dependOnOrdinal(signature, nRanks);
+}
+
+// What is known of a call that has been made for ever.
+History CommState::inTheEnd(const Signature& signature) const {
+  History history = kWellKnown;
+  history.rule = rules_.find(signature, nRanks, history.seenBefore);
+  return history;
+}
+
+CommState::Decision CommState::decideCounted(const Signature& signature) {
   const auto seen = signatures_.observe(signature);
   const Place place = placeOf(seen, signature);
+  if (layers_) layers_->follow(signature);
   const bool isNew = !seen || seen->before == 0;
   if (place.kind == Place::Kind::unknown && (isNew || marksNewLayout(signature)))
     for (const auto& slot : slots_) slot->dropResiduals();
-  if (!seen) return {Reason::manyKinds, nullptr, true};
-  const Reason reason = cinch::decide(params_, facts_, signature, {seen->before, place});
-  Slot* slot = reason == Reason::none ? &slotOf(seen->index, signature, place) : nullptr;
-  return {reason, slot, true};
+  CallStats& call = callOf(seen ? seen->index : SignatureTable::kNoIndex, signature);
+  if (!seen) return {Reason::manyKinds, nullptr, true, 0, &call};
+  const History history{seen->before, place, rules_.find(signature, nRanks, seen->before),
+                        sequence_.timesPerPeriod(seen->index)};
+  Decision decision{cinch::decide(params_, facts_, signature, history), nullptr, true, 0, &call};
+  if (decision.reason != Reason::none && decision.reason != Reason::observe) return decision;
+  const Coding coding =
+      codingOf(params_, signature.kind, place, static_cast<uint32_t>(rank), history.rule);
+  call.codec.store(coding.name(), std::memory_order_relaxed);
+  if (decision.reason == Reason::none)
+    decision.slot = &slotOf(seen->index, signature, place, coding);
+  return decision;
+}
+
+CallStats& CommState::callOf(uint32_t signatureIndex, const Signature& signature) {
+  if (signatureIndex >= calls_.size()) calls_.resize(signatureIndex + 1);
+  CallStats*& call = calls_[signatureIndex];
+  if (call == nullptr)
+    call = &stats_->addCall(signatureIndex == SignatureTable::kNoIndex ? "calls beyond the table"
+                                                                       : describe(signature));
+  return *call;
+}
+
+void CommState::hear(const Signature& signature, const void* received_dev, CUstream_st* stream,
+                     ncclResult_t result) {
+  if (!layers_) return;
+  if (result == ncclSuccess)
+    layers_->hear(signature, received_dev, stream);
+  else
+    layers_->miss(signature);
 }
 
 void CommState::takeBack(const Signature& signature) {
@@ -124,35 +181,54 @@ void CommState::takeBack(const Signature& signature) {
   sequence_.takeBack();
 }
 
-// Where the signature alone is the slot, nothing is learned.
+// Where the signature alone is the slot, nothing is learned. Only large reductions have a slot of
+// their own in the step.
 Place CommState::placeOf(const std::optional<SignatureTable::Seen>& seen,
                          const Signature& signature) {
   if (params_.slots != SlotChoice::sequence) return {};
   if (!seen) return sequence_.observeUnknown();
-  return sequence_.observe(signature, seen->index, isLarge(params_, facts_, signature));
+  const bool isLargeCall = isLarge(params_, facts_, signature);
+  Place place = sequence_.observe(signature, seen->index, isLargeCall);
+  if (!isLargeCall && place.kind == Place::Kind::known) place.kind = Place::Kind::ambiguous;
+  return place;
 }
 
 // A capture is collective, NCCL wants it on all ranks or on none; but never may a host wait in it.
 CommState::Decision CommState::decideCaptured(const Signature& signature, uint64_t captureId) {
-  if (captureId == kUnknownCapture) return {Reason::capturing};
+  Decision decision{Reason::capturing};
+  if (const auto index = signatures_.find(signature)) decision.call = &callOf(*index, signature);
+  if (captureId == kUnknownCapture) return decision;
   auto first = captured_.find(signature);
   if (first == captured_.end() && captured_.size() < SignatureTable::kMaxSignatures)
     first = captured_.emplace(signature, readySlot(signature)).first;
-  if (first == captured_.end() || first->second == nullptr) return {Reason::capturing};
-  return {Reason::none, first->second, false, captureId};
+  if (first == captured_.end() || first->second == nullptr) return decision;
+  decision.reason = Reason::none;
+  decision.slot = first->second;
+  decision.captureId = captureId;
+  return decision;
 }
 
-// A captured call has no place in the sequence, and can have no slot that has one.
+// A captured call has no place in the sequence, and can have no slot that has one. It is one of all
+// calls to come.
 Slot* CommState::readySlot(const Signature& signature) const {
+  const History history = inTheEnd(signature);
+  if (cinch::decide(params_, facts_, signature, history) != Reason::none) return nullptr;
+  const auto codecAt = [&](const Place& place) {
+    return codingOf(params_, signature.kind, place, 0, history.rule).codec.format.id;
+  };
   const auto index = signatures_.find(signature);
-  for (const auto& [key, slot] : slotByKey_)
-    if (index == key.signatureIndex && key.place == 0 && slot->phase == SlotPhase::active)
+  const uint8_t placed = codecAt(history.place), unplaced = codecAt({});
+  for (const auto& [key, slot] : slotByKey_) {
+    const bool isCoded = key.codecId == placed || key.codecId == unplaced;
+    if (index == key.signatureIndex && key.place == 0 && isCoded &&
+        slot->phase == SlotPhase::active)
       return slot;
+  }
   return nullptr;
 }
 
-Slot& CommState::slotOf(uint32_t signatureIndex, const Signature& signature, const Place& place) {
-  const Coding coding = codingOf(params_, signature.kind, place, static_cast<uint32_t>(rank));
+Slot& CommState::slotOf(uint32_t signatureIndex, const Signature& signature, const Place& place,
+                        const Coding& coding) {
   const bool isPlaced = place.kind == Place::Kind::known && coding.rule.gain > 0;
   const SlotKey key{signatureIndex, coding.codec.format.id, isPlaced ? place.slot + 1 : 0};
   Slot*& slot = slotByKey_[key];
@@ -161,17 +237,71 @@ Slot& CommState::slotOf(uint32_t signatureIndex, const Signature& signature, con
   return *slot;
 }
 
+// Of AllReduce only: what other kinds send is near lossless.
+bool CommState::isExamined(const CollectivePlan& plan) const {
+  return params_.guardEvery > 0 && plan.kind == CallKind::allReduce;
+}
+
+CodingRule CommState::affordable(const std::string& slotName, const CollectivePlan& plan,
+                                 const CodingRule& rule) {
+  const uint64_t left = params_.residualMemory - std::min(params_.residualMemory, residualBytes_);
+  const CodingRule fitting = withinMemory(rule, plan, isExamined(plan), left);
+  if (fitting.gain > 0)
+    residualBytes_ += residualSizes(plan, fitting.residualType, isExamined(plan)).total();
+  if (fitting.gain != rule.gain)
+    CINCH_WARN(
+        "POLICY",
+        "%s: %s goes without error feedback: no room within CINCH_RESIDUAL_MEMORY; raise it, "
+        "or use CINCH_RESIDUAL=int8",
+        name.c_str(), slotName.c_str());
+  return fitting;
+}
+
+std::unique_ptr<Checkup> CommState::makeCheckup(const CollectivePlan& plan, const Coding& coding,
+                                                uint64_t identity) const {
+  if (!isExamined(plan)) return nullptr;
+  auto checkup = std::make_unique<Checkup>();
+  checkup->schedule = scheduleOf(static_cast<uint64_t>(params_.guardEvery), identity);
+  if (rank != 0) return checkup;
+  const uint64_t count = plan.layout.count;
+  checkup->adviser.emplace(
+      Adviser::Facts{.slot = identity,
+                     .count = count,
+                     .type = plan.type,
+                     .nRanks = plan.nRanks(),
+                     .factor = plan.factor,
+                     .rule = coding.rule,
+                     .roomBytes = roomFor(count, plan.nRanks(), plan.layout.codec)},
+      Precision{&coding.codec, coding.isAdaptive, segmentsOf(count, {}, longestSegment(count))});
+  return checkup;
+}
+
 Slot& CommState::makeSlot(const Signature& signature, const Coding& coding, const SlotKey& key) {
   const CollectivePlan plan =
       planCollective(signature, elementTypeOf(signature.dataType), coding.codec.format,
                      static_cast<uint32_t>(rank), static_cast<uint32_t>(nRanks));
+  const uint64_t identity = identityOf(signature, key.codecId, key.place);
   std::string name = describe(signature);
   if (key.place != 0) name += " at " + std::to_string(key.place - 1);
-  slots_.push_back(std::make_unique<Slot>(identityOf(signature, key.codecId, key.place), name, plan,
-                                          coding.rule));
+  Coding own = coding;
+  own.rule = affordable(name, plan, coding.rule);
+  slots_.push_back(
+      std::make_unique<Slot>(identity, name, plan, own.rule, makeCheckup(plan, own, identity)));
   Slot& slot = *slots_.back();
-  slot.stats = &stats_->addSlot(slot.name, coding.codec.name, coding.rule.gain);
+  if (slot.checkup != nullptr && key.place != 0) slot.checkup->place = key.place - 1;
+  slot.stats = &stats_->addSlot(slot.name, coding.name(), own.rule.gain);
   return slot;
+}
+
+void CommState::activate(Slot& slot) {
+  slot.phase = SlotPhase::active;
+  CINCH_INFO("POLICY", "%s: compressed from here on", slot.name.c_str());
+  if (params_.residualDir.empty() || residualStore_ || slot.residuals().encode == nullptr) return;
+  const ResidualOwner owner{static_cast<uint32_t>(nRanks), static_cast<uint32_t>(rank)};
+  residualStore_ = std::make_unique<ResidualStore>(params_.residualDir, owner, name);
+  const RelaxedCapture relaxed(*resources.device);
+  const CurrentDevice current(*resources.device, resources.cudaDevice);
+  residualStore_->load(*resources.device, slots_);
 }
 
 void CommState::countPass(Reason reason, uint64_t nBytes) {
@@ -185,9 +315,12 @@ ncclResult_t CommState::fail(const Error& error) {
   int expected = ncclSuccess;
   const int status =
       error.status == Status::ok ? ncclInternalError : static_cast<int>(error.status);
-  if (failed_.compare_exchange_strong(expected, status))
+  if (failed_.compare_exchange_strong(expected, status)) {
+    // The others must not wait for words of this rank.
+    if (agreement_) agreement_->close();
     CINCH_WARN("EXEC", "%s: compression failed and its result cannot be used: %s", name.c_str(),
                error.message.c_str());
+  }
   return static_cast<ncclResult_t>(failed_.load());
 }
 
@@ -208,14 +341,49 @@ void CommState::expect(ncclComm_t* handle, int64_t kind, int64_t part) {
   births_.push_back({handle, nChildren_[kind]++, part});
 }
 
+// What CINCH_MODE=observe is for.
+void CommState::logCalls() {
+  if (params_.mode != Mode::observe || stats_ == nullptr || std::exchange(logged_, true)) return;
+  const std::string table = stats_->callTable();
+  CINCH_INFO("POLICY", "%s: %s", name.c_str(), stats_->label.verdict.c_str());
+  for (std::string_view rest = table; !rest.empty();) {
+    const std::string line(takeUntil(rest, "\n"));
+    CINCH_INFO("POLICY", "%s", line.c_str());
+  }
+}
+
 void CommState::finish() {
+  logCalls();
   if (agreement_) agreement_->close();
-  if (!facts_.agreed || abandoned_.load()) return;
-  if (params_.residualDump.empty()) return;
+  if (facts_.agreed && !isAbandoned()) writeResiduals();
+}
+
+// By polling: where a rank is gone the last call never ends, and an abort from another thread must
+// get through.
+bool CommState::awaitLastCall() const {
+  const auto deadline = Clock::now() + std::chrono::seconds(params_.voteTimeout);
+  while (!workspace.isDone()) {
+    ncclResult_t error = ncclSuccess;
+    const bool isKnown = real.CommGetAsyncError(comm, &error) == ncclSuccess;
+    const bool isWell = isKnown && (error == ncclSuccess || error == ncclInProgress);
+    if (!isWell || isAbandoned() || hasFailed() || Clock::now() > deadline) return false;
+    std::this_thread::sleep_for(kPollTime);
+  }
+  return true;
+}
+
+// Once: programs call both ncclCommFinalize and ncclCommDestroy.
+void CommState::writeResiduals() {
+  const auto store = std::exchange(residualStore_, nullptr);
+  if (params_.residualDump.empty() && !store) return;
   const RelaxedCapture relaxed(*resources.device);
   const CurrentDevice current(*resources.device, resources.cudaDevice);
-  if (workspace.drain(*resources.device).ok())
-    dumpResiduals(params_.residualDump, *resources.device, slots_);
+  if (!awaitLastCall() || health() != ncclSuccess) {
+    CINCH_WARN("EXEC", "%s: residuals not written: its calls have not ended well", name.c_str());
+    return;
+  }
+  dumpResiduals(params_.residualDump, *resources.device, slots_);
+  if (store) store->save(*resources.device, slots_);
 }
 
 void CommState::abandon() {

@@ -2,7 +2,7 @@
 // figures.
 //
 // NCCL lets one thread at a time use a communicator, so nothing here takes a lock; abandon(),
-// fail(), health(), isAbandoned() and the births may be used from any thread.
+// fail(), health(), hasFailed(), isAbandoned() and the births may be used from any thread.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,10 @@
 
 #include "common/param.h"
 #include "common/stats.h"
+#include "interpose/comm/bucket_layers.h"
 #include "interpose/comm/join.h"
 #include "interpose/comm/reduction_ops.h"
+#include "interpose/comm/residual_store.h"
 #include "interpose/comm/slot.h"
 #include "interpose/comm/workspace.h"
 #include "interpose/policy/policy.h"
@@ -48,13 +50,23 @@ class CommState {
     Reason reason = Reason::none;
     Slot* slot = nullptr;
     bool counted = false;
-    uint64_t captureId = 0;  // of the capture that the call is in
+    uint64_t captureId = 0;     // of the capture that the call is in
+    CallStats* call = nullptr;  // where its outcome counts; null where no call does
   };
   Decision decide(const Signature& signature, CUstream_st* stream);
   // The calls that decide() counted since the last confirm() or takeBack() took place.
   void confirm() { sequence_.commit(); }
   // They did not, `signature` among them.
   void takeBack(const Signature& signature);
+
+  // NCCL has said `result` of a call that it was given unchanged, with `received_dev` as its
+  // receive buffer; where it succeeded, nothing has been enqueued on `stream` behind it.
+  void hear(const Signature& signature, const void* received_dev, CUstream_st* stream,
+            ncclResult_t result);
+  // Where the layers of buckets begin, and the reductions that these are the buckets of. Null but
+  // on rank 0.
+  BucketLayers* layers() const { return layers_.get(); }
+  std::vector<GradientCall> gradients() const { return sequence_.gradients(); }
 
   // The class of an operation on this communicator, and what it multiplies the input by.
   OpClass classOf(ncclRedOp_t op, ncclDataType_t type) const;
@@ -72,13 +84,18 @@ class CommState {
   // ncclSuccess, or what compressed calls and ncclCommGetAsyncError must report.
   ncclResult_t health();
 
-  // No more calls will come. Waits for nobody, unless a residual dump is wanted, which is written
+  // All ranks are ready for the calls of `slot`. Where it is the first one with feedback, residuals
+  // that CINCH_RESIDUAL_DIR has kept are loaded.
+  void activate(Slot& slot);
+
+  // No more calls will come. Waits for nobody, unless residuals are to be written, which they are
   // when queued work is done.
   void finish();
   // The communicator is aborted or revoked: wakes every wait, and the real NCCL is not called for
   // it any more.
   void abandon();
   bool isAbandoned() const { return abandoned_.load(); }
+  bool hasFailed() const { return failed_.load() != ncclSuccess; }
 
   // NCCL has accepted a call of `kind` that makes `part` from this communicator at `handle`. Keeps
   // the birth until NCCL reports that it is done. Births of a kind are numbered alike on all ranks
@@ -111,23 +128,42 @@ class CommState {
     auto operator<=>(const SlotKey&) const = default;
   };
   void enrol(const Verdict& verdict);
+  bool mayBeCompressed(const Signature& signature) const;
+  History inTheEnd(const Signature& signature) const;
   Decision decideCaptured(const Signature& signature, uint64_t captureId);
+  Decision decideCounted(const Signature& signature);
   Slot* readySlot(const Signature& signature) const;
-  Slot& slotOf(uint32_t signatureIndex, const Signature& signature, const Place& place);
+  Slot& slotOf(uint32_t signatureIndex, const Signature& signature, const Place& place,
+               const Coding& coding);
+  bool isExamined(const CollectivePlan& plan) const;
+  CodingRule affordable(const std::string& slotName, const CollectivePlan& plan,
+                        const CodingRule& rule);
+  std::unique_ptr<Checkup> makeCheckup(const CollectivePlan& plan, const Coding& coding,
+                                       uint64_t identity) const;
   Slot& makeSlot(const Signature& signature, const Coding& coding, const SlotKey& key);
   Place placeOf(const std::optional<SignatureTable::Seen>& seen, const Signature& signature);
   uint64_t captureIdOf(CUstream_st* stream) const;
+  CallStats& callOf(uint32_t signatureIndex, const Signature& signature);
+  void logCalls();
+  bool awaitLastCall() const;
+  void writeResiduals();
 
   const Params& params_;
+  const Rules rules_;
   std::unique_ptr<Joining> joining_;  // until settled
   const std::shared_ptr<Agreement> agreement_;
   bool settled_ = false;
   std::optional<Error> refused_;  // by CINCH_STRICT
   CommStats* stats_ = nullptr;    // once settled
+  bool logged_ = false;           // the table of calls
   CommFacts facts_;
   SignatureTable signatures_;
+  std::vector<CallStats*> calls_;  // by index of the signature
   Sequence sequence_;
+  std::unique_ptr<BucketLayers> layers_;  // where the ranks agreed
   std::vector<std::unique_ptr<Slot>> slots_;
+  std::unique_ptr<ResidualStore> residualStore_;  // from the first slot with feedback on
+  uint64_t residualBytes_ = 0;                    // of all slots, but for captured calls
   std::map<SlotKey, Slot*> slotByKey_;
   // The slot that the first capture of a signature found ready, or none, which all later captures
   // repeat: a rank may make its graph anew while the others go on with theirs.

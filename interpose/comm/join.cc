@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "common/param.h"
 #include "interpose/agree/host_identity.h"
+#include "interpose/comm/rule_source.h"
 #include "interpose/policy/policy.h"
 
 namespace cinch {
@@ -15,10 +16,12 @@ const uint8_t* idBytes(const ncclUniqueId& id) {
 }
 
 Hello helloOf(int rank, int nRanks, std::string refusal) {
+  const Result<Rules>& rules = processRules();
+  if (refusal.empty() && !rules.ok()) refusal = rules.error().message;
   Hello hello;
   hello.rank = rank;
   hello.nRanks = nRanks;
-  hello.settings = agreedSettings(processParams().params);
+  hello.settings = agreedSettings(processParams().params, rules.ok() ? rules.value() : Rules());
   hello.settingsHash = hashText(hello.settings);
   hello.hostId = hostId();
   hello.host = hostName();

@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/param.h"
 #include "common/signals_blocked.h"
+#include "interpose/comm/rule_source.h"
 #include "interpose/policy/policy.h"
 
 namespace cinch {
@@ -41,16 +42,21 @@ void startWriter() {
 void armOnce() {
   for (const std::string& warning : processParams().warnings)
     CINCH_WARN("INIT", "%s", warning.c_str());
+  if (const auto& rules = processRules(); !rules.ok())
+    CINCH_WARN("INIT", "%s; nothing is compressed", rules.error().message.c_str());
   armedPid.store(getpid());
   std::atexit(writeReport);
   if (!statsPath(processParams().params).empty()) startWriter();
 }
 
+static_assert(kReasonCount <= kMaxReasons);
+
 CommStats& othersStats() {
   return processReport().addComm(
       {.name = "other communicators",
        .verdict = "pass: made in a way that this version does not follow",
-       .reasons = kReasonNames});
+       .reasons = kReasonNames,
+       .classes = kReasonClasses});
 }
 
 }  // namespace

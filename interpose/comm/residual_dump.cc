@@ -42,7 +42,7 @@ const char* nameOf(ResidualType type) {
 }
 
 Result<nlohmann::json> appendSlot(FILE* file, const DeviceTable& device, const Slot& slot) {
-  const CollectivePlan& plan = slot.plan;
+  const CollectivePlan& plan = slot.planInForce();
   const ResidualType type = slot.rule.residualType;
   const long offset = ftell(file);
   CINCH_TRY(append(file, device, slot.residuals().encode, plan.encodeResidualBytes(type)));

@@ -1,36 +1,53 @@
 #include "interpose/comm/slot.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "common/log.h"
 #include "interpose/comm/memory_reserve.h"
+#include "interpose/plan/residual_memory.h"
+#include "kernels/core/probe.h"
 
 namespace cinch {
-
 Result<void> Slot::allocate(const DeviceTable& device, void* stream) {
   Result<void> done = allocateBuffers(device);
   if (done.ok()) done = initialiseState(device, stream);
   if (!done.ok())
     for (Buffer* buffer : allBuffers()) *buffer = Buffer();
+  if (!done.ok() && checkup) {
+    std::vector<Buffer> dropped;
+    checkup->giveUp(dropped);
+  }
   return done;
 }
 
-Result<Slot::ResidualBuffers> Slot::allocateResiduals(const DeviceTable& device) const {
+uint64_t Slot::roomBytes() const {
+  return checkup ? roomFor(plan.layout.count, plan.nRanks(), plan.layout.codec)
+                 : plan.bufferBytes();
+}
+
+Result<Slot::ResidualBuffers> Slot::allocateResiduals(const DeviceTable& device,
+                                                      bool isWhole) const {
   if (!hasFeedback()) return ResidualBuffers();
   MemoryReserve& reserve = MemoryReserve::instance();
-  auto encode =
-      reserve.allocate(device, plan.encodeResidualBytes(rule.residualType), Buffer::Where::device);
+  const ResidualSizes sizes = residualSizes(plan, rule.residualType, isWhole);
+  auto encode = reserve.allocate(device, sizes.encode, Buffer::Where::device);
   if (!encode.ok()) return encode.error();
-  auto reduce =
-      reserve.allocate(device, plan.reduceResidualBytes(rule.residualType), Buffer::Where::device);
+  auto reduce = reserve.allocate(device, sizes.reduce, Buffer::Where::device);
   if (!reduce.ok()) return reduce.error();
-  return ResidualBuffers{std::move(encode.value()), std::move(reduce.value())};
+  auto probe = reserve.allocate(device, sizeof(ProbeState), Buffer::Where::device);
+  if (!probe.ok()) return probe.error();
+  return ResidualBuffers{std::move(encode.value()), std::move(reduce.value()),
+                         std::move(probe.value())};
 }
 
 Result<void> Slot::allocateBuffers(const DeviceTable& device) {
-  auto residuals = allocateResiduals(device);
+  if (checkup) CINCH_TRY(checkup->allocate(device, plan));
+  auto residuals = allocateResiduals(device, checkup != nullptr);
   if (!residuals.ok()) return residuals.error();
   auto state = MemoryReserve::instance().allocate(device, sizeof(SlotState), Buffer::Where::device);
   if (!state.ok()) return state.error();
-  auto mirror = MemoryReserve::instance().allocate(device, sizeof(SlotState), Buffer::Where::host);
+  auto mirror = MemoryReserve::instance().allocate(device, sizeof(Mirror), Buffer::Where::host);
   if (!mirror.ok()) return mirror.error();
   auto event = Event::create(device);
   if (!event.ok()) return event.error();
@@ -42,17 +59,23 @@ Result<void> Slot::allocateBuffers(const DeviceTable& device) {
 }
 
 Result<void> Slot::initialiseState(const DeviceTable& device, void* stream) {
-  auto* initial = mirror_.as<SlotState>();
-  *initial = SlotState{};
-  initial->ordinal = 1;
-  CINCH_TRY_DEVICE(device, device.copyAsync(state(), initial, sizeof(SlotState), stream),
+  auto* initial = mirror_.as<Mirror>();
+  *initial = Mirror{};
+  initial->state.ordinal = 1;
+  CINCH_TRY_DEVICE(device, device.copyAsync(state(), &initial->state, sizeof(SlotState), stream),
                    "cannot initialise a slot");
+  // At once, since resumeResiduals() follows no stream.
+  const RelaxedCapture relaxed(device);
+  if (residuals_.probe)
+    CINCH_TRY_DEVICE(device, device.clearNow(residuals_.probe.as<void>(), sizeof(ProbeState)),
+                     "cannot initialise a slot");
   return mirrored_.record(stream);
 }
 
 Result<void> Slot::refreshResiduals(const DeviceTable& device, const void* send, const void* recv,
                                     void* stream) {
-  const bool moved = send != lastSend_ || recv != lastRecv_;
+  const bool moved = lastSend_ != nullptr && (send != lastSend_ || recv != lastRecv_);
+  if (moved && checkup) checkup->hasMoved = true;
   lastSend_ = send;
   lastRecv_ = recv;
   if (!moved && !residualsStale_) return {};
@@ -65,20 +88,67 @@ Result<void> Slot::refreshResiduals(const DeviceTable& device, const void* send,
   return {};
 }
 
+Result<void> Slot::resumeResiduals(const DeviceTable& device) {
+  for (const Buffer* residual : {&residuals_.encode, &residuals_.reduce})
+    if (*residual)
+      CINCH_TRY_DEVICE(device, device.clearNow(residual->as<void>(), residual->bytes()),
+                       "cannot clear a residual");
+  residualsStale_ = false;
+  return {};
+}
+
 void Slot::enterEpoch(uint32_t epoch) {
   residualsStale_ = residualsStale_ || epoch != epoch_;
   epoch_ = epoch;
 }
 
 Residuals Slot::residuals() const {
-  return residuals_.pointers();
+  Residuals pointers = residuals_.pointers();
+  if (checkup && pointers.reduce != nullptr)
+    pointers.reduce = residuals_.reduce.as<char>() + planInForce_.residualOffset(rule.residualType);
+  return pointers;
+}
+
+Result<void> Slot::changePlan(const DeviceTable& device, const PrecisionPlan& change) {
+  if (!ownedBefore_) ownedBefore_ = ownedBytes();
+  auto changed = checkup->tables.change(device, plan, change.runs, change.id);
+  if (!changed.ok()) return changed.error();
+  planInForce_ = changed.value();
+  stats->plans.fetch_add(1, std::memory_order_relaxed);
+  return {};
+}
+
+Slot::ByteRange Slot::ownedBytes() const {
+  const uint64_t first = planInForce_.residualOffset(rule.residualType);
+  return {first, first + planInForce_.reduceResidualBytes(rule.residualType)};
+}
+
+// A residual of stage 2 stays with its value, if that is still this rank's; what is another's from
+// here on must not come back one day.
+Result<void> Slot::enterPlan(const DeviceTable& device, void* stream) {
+  if (!ownedBefore_) return {};
+  const ByteRange before = *ownedBefore_, now = ownedBytes();
+  ownedBefore_.reset();
+  CINCH_TRY(checkup->tables.upload(device, stream));
+  CINCH_TRY(clearResidual(device, before.first, std::min(before.end, now.first), stream));
+  return clearResidual(device, std::max(before.first, now.end), before.end, stream);
+}
+
+Result<void> Slot::clearResidual(const DeviceTable& device, uint64_t firstByte, uint64_t endByte,
+                                 void* stream) {
+  if (!residuals_.reduce || firstByte >= endByte) return {};
+  CINCH_TRY_DEVICE(
+      device,
+      device.clearAsync(residuals_.reduce.as<char>() + firstByte, endByte - firstByte, stream),
+      "cannot clear a residual");
+  return {};
 }
 
 Result<Slot::ResidualBuffers> Slot::allocateClearResiduals(const DeviceTable& device) const {
   const RelaxedCapture relaxed(device);
-  auto fresh = allocateResiduals(device);
+  auto fresh = allocateResiduals(device, false);
   if (!fresh.ok()) return fresh;
-  for (const Buffer* buffer : {&fresh.value().encode, &fresh.value().reduce})
+  for (const Buffer* buffer : {&fresh.value().encode, &fresh.value().reduce, &fresh.value().probe})
     if (*buffer)
       CINCH_TRY_DEVICE(device, device.clearNow(buffer->as<void>(), buffer->bytes()),
                        "cannot clear a residual");
@@ -101,38 +171,60 @@ Residuals Slot::capturedResiduals(const DeviceTable& device, uint64_t id) {
 }
 
 Result<void> Slot::mirrorState(const DeviceTable& device, void* stream) {
-  CINCH_TRY_DEVICE(device, device.copyAsync(mirror_.as<void>(), state(), sizeof(SlotState), stream),
+  auto* mirror = mirror_.as<Mirror>();
+  CINCH_TRY_DEVICE(device, device.copyAsync(&mirror->state, state(), sizeof(SlotState), stream),
                    "cannot read a slot's figures");
+  if (residuals_.probe)
+    CINCH_TRY_DEVICE(
+        device,
+        device.copyAsync(&mirror->probe, residuals_.probe.as<void>(), sizeof(ProbeState), stream),
+        "cannot read a slot's figures");
   return mirrored_.record(stream);
 }
 
 void Slot::readMirror() {
   if (!mirror_ || !mirrored_.done()) return;
-  const auto* copy = mirror_.as<SlotState>();
+  const auto* copy = mirror_.as<Mirror>();
   for (int stage = 0; stage < 2; ++stage) {
-    stats->stage[stage].error.store(copy->error[stage], std::memory_order_relaxed);
-    stats->stage[stage].power.store(copy->power[stage], std::memory_order_relaxed);
+    stats->stage[stage].error.store(copy->state.error[stage], std::memory_order_relaxed);
+    stats->stage[stage].power.store(copy->state.power[stage], std::memory_order_relaxed);
   }
+  stats->strangers.store(copy->probe.nStrangers, std::memory_order_relaxed);
+  const uint64_t known = stats->overflows.exchange(copy->probe.nOverflows);
+  if (known == 0 && copy->probe.nOverflows > 0 && plan.rank == 0) warnOfOverflow();
 }
 
-void Slot::countCall() {
+void Slot::warnOfOverflow() const {
+  CINCH_WARN("EXEC",
+             "%s by %s: a residual of more than %.3g times the gradient was dropped; where the "
+             "report counts many, use a smaller CINCH_ERROR_FEEDBACK than %.3g, or more bits",
+             name.c_str(), stats->codec.c_str(),
+             std::sqrt(static_cast<double>(core::kResidualLimit)), static_cast<double>(rule.gain));
+}
+
+void Slot::countCall(const CollectivePlan& followed, bool isExamined) {
   ++calls;
+  const uint64_t exactBytes = isExamined ? followed.uncompressedWireBytes() : 0;
   stats->compressed.fetch_add(1, std::memory_order_relaxed);
   stats->bytesIn.fetch_add(plan.inputBytes(), std::memory_order_relaxed);
-  stats->wireBytes.fetch_add(plan.wireBytes(), std::memory_order_relaxed);
+  stats->wireBytes.fetch_add(followed.wireBytes() + exactBytes, std::memory_order_relaxed);
+  stats->bitsPerValue.store(followed.bitsPerValue(), std::memory_order_relaxed);
 }
 
 std::vector<Buffer*> Slot::allBuffers() {
-  std::vector<Buffer*> all = {&residuals_.encode, &residuals_.reduce, &state_, &mirror_};
+  std::vector<Buffer*> all = {&residuals_.encode, &residuals_.reduce, &residuals_.probe, &state_,
+                              &mirror_};
   for (ResidualBuffers& captured : captured_) {
     all.push_back(&captured.encode);
     all.push_back(&captured.reduce);
+    all.push_back(&captured.probe);
   }
   return all;
 }
 
 void Slot::giveUp(std::vector<Buffer>& buffers) {
   for (Buffer* buffer : allBuffers()) buffers.push_back(std::move(*buffer));
+  if (checkup) checkup->giveUp(buffers);
 }
 
 }  // namespace cinch

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/stats.h"
 #include "interpose/comm/buffer.h"
+#include "interpose/comm/checkup.h"
 #include "interpose/plan/collective_plan.h"
 
 namespace cinch {
@@ -16,22 +18,41 @@ namespace cinch {
 // same calls.
 enum class SlotPhase {
   idle,
-  allocated,  // this rank has its memory and has voted; the others may not yet
-  connected,  // all have their memory; this rank's connections are made and it has voted again
-  active,     // all are ready
-  refused,    // some rank could not get ready
+  allocated,   // this rank has its memory and has voted; the others may not yet
+  connected,   // all have their memory; this rank's connections are made and it has voted again
+  active,      // all are ready
+  refused,     // some rank could not get ready
+  inaccurate,  // 8 bits were not enough
 };
 
 // What error feedback keeps between the calls of a slot; null where there is none.
 struct Residuals {
   void* encode = nullptr;
   void* reduce = nullptr;
+  ProbeState* probe = nullptr;  // what the last call's values looked like
 };
 
 class Slot {
  public:
-  Slot(uint64_t identity, std::string name, const CollectivePlan& plan, const CodingRule& rule)
-      : identity(identity), name(std::move(name)), plan(plan), rule(rule) {}
+  // `checkup` is null where the slot is never examined.
+  Slot(uint64_t identity, std::string name, const CollectivePlan& plan, const CodingRule& rule,
+       std::unique_ptr<Checkup> checkup)
+      : identity(identity),
+        name(std::move(name)),
+        plan(plan),
+        rule(rule),
+        checkup(std::move(checkup)),
+        planInForce_(plan) {}
+
+  // What calls on streams follow; captured ones follow `plan` for ever.
+  const CollectivePlan& planInForce() const { return planInForce_; }
+  // What its calls may need of the workspace, whatever plan comes.
+  uint64_t roomBytes() const;
+
+  // All ranks have been told the same: the calls from here on follow `change`, the next one after
+  // enterPlan() has enqueued what that takes on its stream, behind all earlier calls.
+  Result<void> changePlan(const DeviceTable& device, const PrecisionPlan& change);
+  Result<void> enterPlan(const DeviceTable& device, void* stream);
 
   // Allocates residuals, counters and mirror, and initialises the counters on `stream`. Holds no
   // memory after an error.
@@ -49,6 +70,14 @@ class Slot {
 
   // The residuals of calls on streams.
   Residuals residuals() const;
+  // Whether the next call of `epoch` adds them.
+  bool owes(uint32_t epoch) const {
+    return residuals_.encode && !residualsStale_ && epoch == epoch_;
+  }
+  uint32_t epoch() const { return epoch_; }
+  // Before the first call: that one adds what is written to the residuals until then, zero where
+  // nothing is, whatever its buffers are. Not on the call path; the capture mode must be relaxed.
+  Result<void> resumeResiduals(const DeviceTable& device);
   // The residuals of the next call in the capture `id`, zero when its graph first runs. Graphs keep
   // their own, one pair for each call of this slot in a capture, since several buckets may share
   // the slot and a graph cannot see whether its buffers are those of the last call. Whether a rank
@@ -60,8 +89,8 @@ class Slot {
   // Moves what the mirror holds into the figures of the report, if its last copy is done.
   void readMirror();
 
-  // Adds one compressed call to the figures.
-  void countCall();
+  // Adds one compressed call to the figures, and what an exact one sent besides if it was examined.
+  void countCall(const CollectivePlan& followed, bool isExamined);
 
   SlotState* state() const { return state_.as<SlotState>(); }
   // Adds all memory to `buffers`; the slot is of no more use.
@@ -72,6 +101,7 @@ class Slot {
   const std::string name;
   const CollectivePlan plan;
   const CodingRule rule;
+  const std::unique_ptr<Checkup> checkup;
   SlotPhase phase = SlotPhase::idle;
   uint64_t calls = 0;  // compressed ones
   SlotStats* stats = nullptr;
@@ -80,15 +110,34 @@ class Slot {
   Result<void> allocateBuffers(const DeviceTable& device);
   Result<void> initialiseState(const DeviceTable& device, void* stream);
 
+  // What the host sees of the device's figures, some calls late.
+  struct Mirror {
+    SlotState state;
+    ProbeState probe;
+  };
+  struct ByteRange {
+    uint64_t first, end;
+  };
+  ByteRange ownedBytes() const;
+
   struct ResidualBuffers {
-    Buffer encode, reduce;
-    Residuals pointers() const { return {encode.as<void>(), reduce.as<void>()}; }
+    Buffer encode, reduce, probe;
+    Residuals pointers() const {
+      return {encode.as<void>(), reduce.as<void>(), probe.as<ProbeState>()};
+    }
   };
   bool hasFeedback() const { return rule.gain > 0; }
-  Result<ResidualBuffers> allocateResiduals(const DeviceTable& device) const;
+  // Where the own shard may move the residual of stage 2, too, has room for the whole bucket.
+  Result<ResidualBuffers> allocateResiduals(const DeviceTable& device, bool isWhole) const;
+  Result<void> clearResidual(const DeviceTable& device, uint64_t firstByte, uint64_t endByte,
+                             void* stream);
   Result<ResidualBuffers> allocateClearResiduals(const DeviceTable& device) const;
   std::vector<Buffer*> allBuffers();
+  void warnOfOverflow() const;
 
+  CollectivePlan planInForce_;
+  // The owned part of the residual of stage 2 before the change, until enterPlan().
+  std::optional<ByteRange> ownedBefore_;
   ResidualBuffers residuals_;
   Buffer state_, mirror_;
   Event mirrored_;

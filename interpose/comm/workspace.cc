@@ -4,7 +4,16 @@
 
 namespace cinch {
 
-Result<void> Workspace::reserve(const DeviceTable& device, size_t nBytes) {
+Result<void> Workspace::enlarge(Buffer& buffer, size_t nBytes) {
+  if (buffer.bytes() >= nBytes) return {};
+  auto larger = MemoryReserve::instance().allocate(*device_, nBytes, Buffer::Where::device);
+  if (!larger.ok()) return larger.error();
+  if (buffer) retired_.push_back(std::move(buffer));
+  buffer = std::move(larger.value());
+  return {};
+}
+
+Result<void> Workspace::reserve(const DeviceTable& device, size_t nBytes, size_t nExactBytes) {
   device_ = &device;
   for (Event* event : {&lastDone_, &joined_}) {
     if (*event) continue;
@@ -12,14 +21,9 @@ Result<void> Workspace::reserve(const DeviceTable& device, size_t nBytes) {
     if (!created.ok()) return created.error();
     *event = std::move(created.value());
   }
-  for (Buffer* buffer : {&outgoing_, &incoming_}) {
-    if (buffer->bytes() >= nBytes) continue;
-    auto larger = MemoryReserve::instance().allocate(device, nBytes, Buffer::Where::device);
-    if (!larger.ok()) return larger.error();
-    if (*buffer) retired_.push_back(std::move(*buffer));
-    *buffer = std::move(larger.value());
-  }
-  return {};
+  CINCH_TRY(enlarge(outgoing_, nBytes));
+  CINCH_TRY(enlarge(incoming_, nBytes));
+  return enlarge(exact_, nExactBytes);
 }
 
 Result<void> Workspace::begin(void* stream, uint64_t captureId) {
@@ -58,15 +62,8 @@ Result<void> Workspace::end(void* stream, uint64_t captureId) {
   return {};
 }
 
-Result<void> Workspace::drain(const DeviceTable& device) {
-  if (used_)
-    CINCH_TRY_DEVICE(device, device.eventSynchronize(lastDone_.get()),
-                     "cannot finish the last call");
-  return {};
-}
-
 Event Workspace::giveUp(std::vector<Buffer>& buffers) {
-  for (Buffer* buffer : {&outgoing_, &incoming_}) buffers.push_back(std::move(*buffer));
+  for (Buffer* buffer : {&outgoing_, &incoming_, &exact_}) buffers.push_back(std::move(*buffer));
   for (Buffer& buffer : retired_) buffers.push_back(std::move(buffer));
   retired_.clear();
   return std::move(lastDone_);

@@ -12,8 +12,9 @@ namespace cinch {
 
 class Workspace {
  public:
-  // Makes both buffers at least `nBytes` large. Not on the call path, never in a capture.
-  Result<void> reserve(const DeviceTable& device, size_t nBytes);
+  // Makes both buffers at least `nBytes` large, and the one for exact results `nExactBytes`. Not on
+  // the call path, never in a capture.
+  Result<void> reserve(const DeviceTable& device, size_t nBytes, size_t nExactBytes = 0);
   // All ranks have reserved `nBytes`.
   void agree(size_t nBytes) { capacity_ = std::max(capacity_, nBytes); }
   // What all ranks have.
@@ -22,6 +23,8 @@ class Workspace {
   // Encoded shards to send, later the gathered ones; and those received from the peers.
   uint8_t* outgoing() const { return outgoing_.as<uint8_t>(); }
   uint8_t* incoming() const { return incoming_.as<uint8_t>(); }
+  // The exact result of an examined call, which has its wave for itself.
+  void* exact() const { return exact_.as<void>(); }
 
   // A call on `stream` begins: waits, on the stream, for the last wave. Also where the stream's
   // handle is that of the last call: CUDA reuses handles, and cudaStreamPerThread is many streams.
@@ -31,8 +34,8 @@ class Workspace {
   // what follows the last one to end follows them all.
   Result<void> end(void* stream, uint64_t captureId);
 
-  // Blocks until the last eager call's work is done.
-  Result<void> drain(const DeviceTable& device);
+  // Whether the last eager call's work is done.
+  bool isDone() const { return !used_ || lastDone_.done(); }
   // A call has begun and will never end: something that was enqueued may still write here.
   bool isStranded() const { return nRunning_ > 0; }
   // Adds all memory to `buffers`; the workspace is of no more use. The event is done when the last
@@ -46,7 +49,9 @@ class Workspace {
 
   const DeviceTable* device_ = nullptr;
 
-  Buffer outgoing_, incoming_;
+  Result<void> enlarge(Buffer& buffer, size_t nBytes);
+
+  Buffer outgoing_, incoming_, exact_;
   std::vector<Buffer> retired_;  // outgrown, but queued work and graphs may still use them
   size_t capacity_ = 0;
   Event lastDone_;  // after the last wave

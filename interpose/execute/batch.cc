@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
+#include "interpose/execute/checkup.h"
 #include "interpose/execute/exchange.h"
 #include "interpose/execute/stages.h"
 #include "interpose/real/nccl_try.h"
@@ -15,13 +17,14 @@ namespace {
 constexpr std::chrono::microseconds kPollTime{20};
 
 Result<void> exchange(BatchItem& item) {
-  return item.slot->plan.exchanges() ? exchangeShards(*item.comm, shardsOf(item), item.call.stream)
-                                     : Result<void>();
+  CINCH_TRY(reduceExactly(item));
+  return item.plan.exchanges() ? exchangeShards(*item.comm, shardsOf(item), item.call.stream)
+                               : Result<void>();
 }
 
 Result<void> gather(BatchItem& item) {
-  return item.slot->plan.gathers() ? gatherShards(*item.comm, shardsOf(item), item.call.stream)
-                                   : Result<void>();
+  return item.plan.gathers() ? gatherShards(*item.comm, shardsOf(item), item.call.stream)
+                             : Result<void>();
 }
 
 Result<void> settleLaunch(BatchItem& item) {
@@ -30,12 +33,14 @@ Result<void> settleLaunch(BatchItem& item) {
 
 std::vector<WorkspaceUse> usesOf(std::span<const BatchItem> items) {
   std::vector<WorkspaceNeed> needs;
+  std::unordered_map<const Slot*, uint64_t> nOfSlot;
   for (const BatchItem& item : items) {
-    const uint64_t nBytes = item.slot->plan.bufferBytes();
+    const uint64_t nBytes = item.slot->roomBytes();
     // The workspace grows with time, and a rank may make its graph anew when the others do not: in
-    // captures each call has a wave of its own.
+    // captures each call has a wave of its own. So has a call that is examined.
     const uint64_t capacity = item.captureId ? nBytes : item.comm->workspace.capacity();
-    needs.push_back({item.comm.get(), item.slot, nBytes, capacity});
+    const bool isAlone = item.captureId == 0 && willBeExamined(item, nOfSlot[item.slot]++);
+    needs.push_back({item.comm.get(), item.slot, isAlone ? capacity : nBytes, capacity});
   }
   return packWaves(needs);
 }
@@ -51,6 +56,11 @@ Batch::Batch(std::span<BatchItem> items, const RealNccl& real) : items_(items), 
   }
 }
 
+Result<void> Batch::begin() {
+  hasBegun_ = true;
+  return each(0, beginCall);
+}
+
 Result<void> Batch::recordExchanges(ncclComm_t comm) {
   for (BatchItem& item : items_)
     if (item.comm->comm == comm && item.use.wave == 0) CINCH_TRY(exchange(item));
@@ -58,6 +68,8 @@ Result<void> Batch::recordExchanges(ncclComm_t comm) {
 }
 
 ncclResult_t Batch::run(bool isRecorded) {
+  if (!hasBegun_)
+    if (const auto begun = begin(); !begun.ok()) return fail(begun.error());
   for (uint32_t wave = 0; wave < nWaves_; ++wave) {
     const auto done = runWave(wave, isRecorded && wave == 0);
     if (!done.ok()) return fail(done.error());
@@ -72,10 +84,12 @@ ncclResult_t Batch::fail(const Error& error) {
 }
 
 Result<void> Batch::runWave(uint32_t wave, bool isRecorded) {
+  if (wave > 0) CINCH_TRY(each(wave, beginCall));
   CINCH_TRY(exchangeAll(wave, isRecorded));
   CINCH_TRY(each(wave, reduceStage));
   CINCH_TRY(gatherAll(wave));
-  return each(wave, decodeStage);
+  CINCH_TRY(each(wave, decodeStage));
+  return each(wave, endCall);
 }
 
 Result<void> Batch::exchangeAll(uint32_t wave, bool isRecorded) {
@@ -115,7 +129,7 @@ Result<void> Batch::each(uint32_t wave, Stage stage) {
 
 bool Batch::gathers(uint32_t wave) const {
   return std::any_of(items_.begin(), items_.end(), [&](const BatchItem& item) {
-    return item.use.wave == wave && item.slot->plan.gathers();
+    return item.use.wave == wave && item.plan.gathers();
   });
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "interpose/comm/comm_state.h"
@@ -18,8 +19,12 @@ struct BatchItem {
   InputFactor factor;
   uint64_t captureId = 0;
   bool connectOnly = false;  // exchange whatever is there, to have NCCL connect; no codec
-  WorkspaceUse use{};        // where and when it runs; Batch sets it
-  Residuals residuals{};     // which it uses; Batch sets them
+  CollectivePlan plan{};     // which it follows; Batch sets it when its wave begins
+  std::optional<uint64_t>
+      examined{};           // the number of the call where it is to be examined; likewise
+  bool isMeasured = false;  // this rank looks at what comes out
+  WorkspaceUse use{};       // where and when it runs; Batch sets it
+  Residuals residuals{};    // which it uses; Batch sets them
 };
 
 // The stages of all `items`, which must outlive it: encode; one group of every exchange; reduce;
@@ -27,6 +32,10 @@ struct BatchItem {
 class Batch {
  public:
   Batch(std::span<BatchItem> items, const RealNccl& real);
+
+  // Before anything else: settles which plans the items of the first wave follow. May wait for
+  // rank 0's advice (execute/checkup.h).
+  Result<void> begin();
 
   // Records the first exchanges of the items of `comm` into the thread's open group of the real
   // NCCL, where they follow what the program has put there. Enqueues nothing yet.
@@ -53,6 +62,7 @@ class Batch {
   const std::span<BatchItem> items_;
   const RealNccl& real_;
   uint32_t nWaves_ = 1;
+  bool hasBegun_ = false;
   ncclResult_t told_ = ncclSuccess;  // ncclInProgress: NCCL said so of what else is in the group
 };
 

@@ -100,13 +100,23 @@ ncclResult_t OpenGroup::pass(const Passing& call, const Pass& pass) {
 }
 
 ncclResult_t OpenGroup::destroyOp(ncclComm_t comm, ncclRedOp_t op, const Pass& destroy) {
-  for (const Member& member : members_)
-    for (const Waiting& waiting : member.waiting)
-      if (member.comm == comm && waiting.op == op) {
-        opsToDestroy_.push_back(destroy.keep());
-        return ncclSuccess;
-      }
-  return destroy();
+  if (!isStillUsed(comm, op)) return destroy();
+  opsToDestroy_.push_back(destroy.keep());
+  return ncclSuccess;
+}
+
+// Kept calls that are examined are reduced by NCCL, too.
+bool OpenGroup::isStillUsed(ncclComm_t comm, ncclRedOp_t op) const {
+  const auto waits = [&](const Member& member) {
+    return member.comm == comm &&
+           std::any_of(member.waiting.begin(), member.waiting.end(),
+                       [&](const Waiting& waiting) { return waiting.op == op; });
+  };
+  const auto isDeferred = [&](const BatchItem& item) {
+    return item.comm->comm == comm && item.call.op == op;
+  };
+  return std::any_of(members_.begin(), members_.end(), waits) ||
+         std::any_of(deferred_.begin(), deferred_.end(), isDeferred);
 }
 
 void OpenGroup::judge(ncclResult_t result) {
@@ -144,12 +154,13 @@ Result<void> OpenGroup::record(Batch& batch) {
 ncclResult_t OpenGroup::launchDeferred() {
   inOrderOfMembers(deferred_);
   Batch batch(deferred_, *real_);
-  const auto recorded = record(batch);
-  for (const KeptCall& destroy : opsToDestroy_) destroy();
+  const auto begun = batch.begin();
+  const auto recorded = begun.ok() ? record(batch) : begun;
   if (recorded.ok()) return batch.run(true);
   const ncclResult_t ended = real_->GroupEnd();
   // Not NCCL's refusal but an abort: what was recorded before it has been launched, without codes.
-  if (isFine(ended)) return batch.fail(recorded.error());
+  // What this rank has not heard, others may have.
+  if (!begun.ok() || isFine(ended)) return batch.fail(recorded.error());
   isSpoilt_ = true;
   return ended;
 }
@@ -171,12 +182,15 @@ ncclResult_t OpenGroup::launchAll() {
 
 ncclResult_t OpenGroup::launch() {
   const ncclResult_t result = launchAll();
+  for (const KeptCall& destroy : opsToDestroy_) destroy();
   followAllBirths(result);
   if (isSpoilt_) {
     countBack();
     return result;
   }
   for (const Noted& noted : noted_) noted.comm->confirm();
+  for (const auto& [comm, signature, call] : passed_)
+    comm->hear(signature, call.recv, call.stream, result);
   inOrderOfMembers(unready_);
   return prepareAll(unready_, *real_, result);
 }

@@ -51,6 +51,11 @@ class OpenGroup {
   // NCCL said `result` of a call that is not a communication: a refusal spoils the whole group.
   void judge(ncclResult_t result);
 
+  // A call that was passed has been put on its stream only when the group has been launched.
+  void hearLater(const std::shared_ptr<CommState>& comm, const Signature& signature,
+                 const Collective& call) {
+    passed_.push_back({comm, signature, call});
+  }
   // `slot` takes its next step when the group has been launched, once for all its calls in it.
   void prepareLater(const std::shared_ptr<CommState>& comm, Slot& slot, const Collective& call);
   // `parent` is making a communicator, which is complete when the group is, and not asked for
@@ -68,6 +73,11 @@ class OpenGroup {
     std::shared_ptr<CommState> comm;
     Signature signature;
   };
+  struct Passed {
+    std::shared_ptr<CommState> comm;
+    Signature signature;
+    Collective call;
+  };
   struct Waiting {
     ncclRedOp_t op;
     KeptCall call;
@@ -83,6 +93,7 @@ class OpenGroup {
   static std::unique_ptr<OpenGroup> leave(const RealNccl& real);
   Member& memberOf(ncclComm_t comm);
   bool mustWait(const Member& member) const;
+  bool isStillUsed(ncclComm_t comm, ncclRedOp_t op) const;
   void inOrderOfMembers(std::vector<BatchItem>& items);
   Result<void> record(Batch& batch);
   ncclResult_t launchDeferred();
@@ -98,6 +109,7 @@ class OpenGroup {
   std::vector<BatchItem> deferred_;
   std::vector<BatchItem> unready_;
   std::vector<Noted> noted_;
+  std::vector<Passed> passed_;
   std::vector<KeptCall> opsToDestroy_;
   std::vector<ComingBirth> births_;
 };

@@ -41,7 +41,8 @@ void allocate(CommState& comm, Slot& slot, CUstream_st* stream) {
   const DeviceTable& device = *comm.resources.device;
   const RelaxedCapture relaxed(device);
   const CurrentDevice current(device, comm.resources.cudaDevice);
-  Result<void> done = comm.workspace.reserve(device, slot.plan.bufferBytes());
+  Result<void> done =
+      comm.workspace.reserve(device, slot.roomBytes(), slot.checkup ? slot.plan.inputBytes() : 0);
   if (done.ok()) done = comm.workspace.begin(stream, 0);
   if (done.ok()) {
     const Result<void> allocated = slot.allocate(device, stream);
@@ -61,8 +62,7 @@ Result<bool> isReady(CommState& comm, Slot& slot) {
     const auto allConnected = hearVotes(comm, slot, connectionTopic(slot));
     if (!allConnected.ok()) return allConnected.error();
     if (!allConnected.value()) return false;
-    slot.phase = SlotPhase::active;
-    CINCH_INFO("POLICY", "%s: compressed from here on", slot.name.c_str());
+    comm.activate(slot);
   }
   return slot.phase == SlotPhase::active;
 }
@@ -75,7 +75,7 @@ Result<bool> takeNextStep(CommState& comm, Slot& slot, CUstream_st* stream) {
   if (slot.phase != SlotPhase::allocated) return false;
   const auto allAllocated = hearVotes(comm, slot, allocationTopic(slot));
   if (!allAllocated.ok()) return allAllocated.error();
-  if (allAllocated.value()) comm.workspace.agree(slot.plan.bufferBytes());
+  if (allAllocated.value()) comm.workspace.agree(slot.roomBytes());
   return allAllocated.value();
 }
 

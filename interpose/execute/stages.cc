@@ -1,5 +1,7 @@
 #include "interpose/execute/stages.h"
 
+#include "interpose/execute/checkup.h"
+
 namespace cinch {
 namespace {
 
@@ -13,9 +15,9 @@ bool isCaptured(const BatchItem& item) {
 
 CallContext contextOf(const BatchItem& item) {
   const Slot& slot = *item.slot;
-  return CallContext{.layout = slot.plan.layout,
-                     .type = slot.plan.type,
-                     .planId = slot.plan.planId,
+  return CallContext{.layout = item.plan.launchLayout,
+                     .type = item.plan.type,
+                     .planId = item.plan.planId,
                      .slot = static_cast<uint32_t>(slot.identity),
                      .state = slot.state(),
                      .fault = item.comm->resources.fault.as<uint32_t>()};
@@ -23,8 +25,8 @@ CallContext contextOf(const BatchItem& item) {
 
 // The figures of captured calls could not be read back: nothing of the host runs when they do.
 bool isMeasured(const BatchItem& item) {
-  return !isCaptured(item) &&
-         item.slot->calls % static_cast<uint64_t>(processParams().params.measureEvery) == 0;
+  const auto every = static_cast<uint64_t>(processParams().params.measureEvery);
+  return !isCaptured(item) && (item.examined || item.slot->calls % every == 0);
 }
 
 CodingRule ruleOf(const BatchItem& item) {
@@ -45,7 +47,7 @@ EncodeLaunch encodeAllButOwn(const BatchItem& item) {
 
 EncodeLaunch encodeOwn(const BatchItem& item) {
   EncodeLaunch launch = encodeAllButOwn(item);
-  const CollectivePlan& plan = item.slot->plan;
+  const CollectivePlan& plan = item.plan;
   launch.call.layout = plan.ownShard();
   launch.output += plan.shardOffset(plan.rank);
   launch.skipShard = -1;
@@ -53,7 +55,7 @@ EncodeLaunch encodeOwn(const BatchItem& item) {
 }
 
 ReduceLaunch reduceOf(const BatchItem& item) {
-  const CollectivePlan& plan = item.slot->plan;
+  const CollectivePlan& plan = item.plan;
   const ShardBuffers shards = shardsOf(item);
   return ReduceLaunch{
       .call = contextOf(item),
@@ -74,6 +76,24 @@ DecodeLaunch decodeOf(const BatchItem& item) {
       .call = contextOf(item), .input = shardsOf(item).outgoing, .output = item.call.recv};
 }
 
+ProbeLaunch probeOf(const BatchItem& item) {
+  return ProbeLaunch{.call = contextOf(item),
+                     .input = item.call.send,
+                     .inputFactor = item.factor,
+                     .residual = item.residuals.encode,
+                     .residualType = item.slot->rule.residualType,
+                     .probe = item.residuals.probe};
+}
+
+// Nothing of another buffer's leftovers may be added to this one.
+Result<void> probeInput(const BatchItem& item) {
+  if (item.residuals.probe == nullptr) return {};
+  const DeviceTable& device = deviceOf(item);
+  const ProbeLaunch launch = probeOf(item);
+  CINCH_TRY_DEVICE(device, device.probe(&launch, item.call.stream), "cannot probe a buffer");
+  return {};
+}
+
 Result<void> takeResiduals(BatchItem& item) {
   Slot& slot = *item.slot;
   if (isCaptured(item)) {
@@ -91,7 +111,7 @@ Result<void> finishCall(BatchItem& item) {
     slot.readMirror();
     CINCH_TRY(slot.mirrorState(deviceOf(item), item.call.stream));
   }
-  slot.countCall();
+  slot.countCall(item.plan, item.examined.has_value());
   return {};
 }
 
@@ -100,7 +120,7 @@ Result<void> finishCall(BatchItem& item) {
 ShardBuffers shardsOf(const BatchItem& item) {
   const Workspace& workspace = item.comm->workspace;
   return {workspace.outgoing() + item.use.offset, workspace.incoming() + item.use.offset,
-          item.slot->plan.messageBytes()};
+          item.plan.messageBytes()};
 }
 
 Result<void> encodeStage(BatchItem& item) {
@@ -108,14 +128,17 @@ Result<void> encodeStage(BatchItem& item) {
   const CurrentDevice current(device, item.comm->resources.cudaDevice);
   CINCH_TRY(item.comm->workspace.begin(item.call.stream, item.captureId));
   if (item.connectOnly) return {};
+  if (!isCaptured(item)) CINCH_TRY(item.slot->enterPlan(device, item.call.stream));
   CINCH_TRY(takeResiduals(item));
-  const EncodeLaunch launch = item.slot->plan.exchanges() ? encodeAllButOwn(item) : encodeOwn(item);
+  CINCH_TRY(probeInput(item));
+  CINCH_TRY(noteInput(item));
+  const EncodeLaunch launch = item.plan.exchanges() ? encodeAllButOwn(item) : encodeOwn(item);
   CINCH_TRY_DEVICE(device, device.encode(&launch, item.call.stream), "cannot encode");
   return {};
 }
 
 Result<void> reduceStage(BatchItem& item) {
-  if (item.connectOnly || !item.slot->plan.exchanges()) return {};
+  if (item.connectOnly || !item.plan.exchanges()) return {};
   const DeviceTable& device = deviceOf(item);
   const CurrentDevice current(device, item.comm->resources.cudaDevice);
   const ReduceLaunch launch = reduceOf(item);
@@ -126,11 +149,14 @@ Result<void> reduceStage(BatchItem& item) {
 Result<void> decodeStage(BatchItem& item) {
   const DeviceTable& device = deviceOf(item);
   const CurrentDevice current(device, item.comm->resources.cudaDevice);
-  if (!item.connectOnly && item.slot->plan.gathers()) {
+  if (!item.connectOnly && item.plan.gathers()) {
     const DecodeLaunch launch = decodeOf(item);
     CINCH_TRY_DEVICE(device, device.decode(&launch, item.call.stream), "cannot decode");
   }
-  if (!item.connectOnly) CINCH_TRY(finishCall(item));
+  if (!item.connectOnly) {
+    CINCH_TRY(noteResult(item));
+    CINCH_TRY(finishCall(item));
+  }
   return item.comm->workspace.end(item.call.stream, item.captureId);
 }
 

@@ -42,7 +42,14 @@ Reason readiness(CommState& comm, const CommState::Decision& decision) {
   const auto ready = isReady(comm, *decision.slot);
   if (!ready.ok()) comm.fail(ready.error());
   if (!ready.ok() || ready.value()) return Reason::none;
-  return decision.slot->phase == SlotPhase::refused ? Reason::voted : Reason::preparing;
+  switch (decision.slot->phase) {
+    case SlotPhase::refused:
+      return Reason::voted;
+    case SlotPhase::inaccurate:
+      return Reason::inaccurate;
+    default:
+      return Reason::preparing;
+  }
 }
 
 Decided decide(CommState& comm, const Collective& call) {
@@ -54,6 +61,8 @@ Decided decide(CommState& comm, const Collective& call) {
   // NCCL says what is wrong with a call that lacks a buffer.
   if (decision.reason == Reason::none && !hasBuffers(call, comm.rank))
     decision.reason = Reason::incomplete;
+  if (decision.call != nullptr)
+    decision.call->count(static_cast<size_t>(decision.reason), call.count * bytesOf(call.type));
   return decided;
 }
 
@@ -85,6 +94,7 @@ ncclResult_t passNow(const std::shared_ptr<CommState>& comm, const Decided& deci
     return result;
   }
   comm->confirm();
+  comm->hear(decided.signature, call.recv, call.stream, result);
   if (decision.reason != Reason::preparing) return result;
   BatchItem item{
       .comm = comm, .slot = decision.slot, .call = call, .factor = {}, .connectOnly = true};
@@ -98,6 +108,7 @@ ncclResult_t passInGroup(const std::shared_ptr<CommState>& comm, OpenGroup& grou
                                           .isEmpty = call.count == 0,
                                           .isSound = isSound(*comm, call)},
                                          pass);
+  if (comm->layers() != nullptr) group.hearLater(comm, decided.signature, call);
   if (decided.decision.reason == Reason::preparing)
     group.prepareLater(comm, *decided.decision.slot, call);
   return result;

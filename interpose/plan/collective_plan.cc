@@ -22,6 +22,7 @@ CollectivePlan planCollective(const Signature& signature, ElementType type, wire
   plan.layout = signature.kind == CallKind::allReduce
                     ? wire::ShardLayout{signature.count, nRanks, codec}
                     : wire::ShardLayout::fixed(signature.count, nRanks, codec);
+  plan.launchLayout = plan.layout;
   plan.type = type;
   plan.rank = rank;
   plan.planId = planIdOf({wire::kVersion, static_cast<uint64_t>(signature.kind), signature.count,
@@ -29,6 +30,15 @@ CollectivePlan planCollective(const Signature& signature, ElementType type, wire
                           static_cast<uint64_t>(signature.op), nRanks});
   plan.factor = signature.op == OpClass::avg ? 1.0f / static_cast<float>(nRanks) : 1.0f;
   return plan;
+}
+
+CollectivePlan withPrecision(const CollectivePlan& plan, const wire::MixedLayout& mixed,
+                             const void* tables, uint32_t planId) {
+  CollectivePlan made = plan;
+  made.layout = mixed.layout();
+  made.launchLayout = mixed.layoutAt(tables);
+  made.planId = planId;
+  return made;
 }
 
 }  // namespace cinch

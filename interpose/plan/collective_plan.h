@@ -11,6 +11,7 @@
 #include "interpose/policy/signature.h"
 #include "kernels/core/residual_layout.h"
 #include "kernels/device_table.h"
+#include "kernels/wire/mixed_layout.h"
 #include "kernels/wire/wire_format.h"
 
 namespace cinch {
@@ -18,6 +19,7 @@ namespace cinch {
 struct CollectivePlan {
   CallKind kind;
   wire::ShardLayout layout;
+  wire::ShardLayout launchLayout;  // the same, with tables that launches can read
   ElementType type;
   uint32_t rank;
   uint32_t planId;  // equal on all ranks if and only if they computed the same plan
@@ -44,16 +46,33 @@ struct CollectivePlan {
   uint64_t reduceResidualBytes(ResidualType type) const {
     return hasResiduals() ? core::residualBytes(type, layout.shardElems(rank)) : 0;
   }
+  // Where the owned shard begins in a residual of the whole bucket.
+  uint64_t residualOffset(ResidualType type) const {
+    return core::residualOffset(type, layout, rank);
+  }
   // The owned part of a buffer of all user values.
   uint64_t ownByteOffset() const { return layout.firstElem(rank) * elementBytes(type); }
   // Bytes of the whole bucket before compression, and what this rank then sends.
   uint64_t inputBytes() const { return layout.count * elementBytes(type); }
   uint64_t wireBytes() const { return (exchanges() + gathers()) * (nRanks() - 1) * messageBytes(); }
+  // What a ring sends of the bucket as it is.
+  uint64_t uncompressedWireBytes() const {
+    return (exchanges() + gathers()) * (nRanks() - 1) * (inputBytes() / nRanks());
+  }
+  // Of the encoded bucket.
+  double bitsPerValue() const {
+    return 8.0 * static_cast<double>(bufferBytes()) / static_cast<double>(layout.count);
+  }
 };
 
 // `signature` is one that decide() compresses; its count is NCCL's: values of the bucket for
 // AllReduce, of one rank's shard for the others.
 CollectivePlan planCollective(const Signature& signature, ElementType type, wire::CodecFormat codec,
                               uint32_t rank, uint32_t nRanks);
+
+// The same collective with a codec for each run of tiles. `mixed` is the layout of its bucket and
+// outlives the plan; `tables` is where launches find its tables.
+CollectivePlan withPrecision(const CollectivePlan& plan, const wire::MixedLayout& mixed,
+                             const void* tables, uint32_t planId);
 
 }  // namespace cinch

@@ -9,6 +9,7 @@ constexpr size_t kMaxHistory = 4 * size_t{PeriodFinder::kMaxPeriod};
 }  // namespace
 
 void PeriodFinder::feed(uint32_t symbol, bool matters) {
+  if (!matters && sinceMatters_ >= kMaxPeriod) return leaveOut();
   if (history_.size() == kMaxHistory) history_.erase(history_.begin(), history_.end() - kMaxPeriod);
   if (heldFor_.size() <= std::min<size_t>(history_.size(), kMaxPeriod)) heldFor_.push_back(0);
   const uint32_t* const end = history_.data() + history_.size();
@@ -25,6 +26,13 @@ void PeriodFinder::feed(uint32_t symbol, bool matters) {
   longestBroken_ = longestBroken;
   history_.push_back(symbol);
   sinceMatters_ = matters ? 0 : sinceMatters_ + 1;
+}
+
+// The last symbol that mattered is farther back than any period reaches, so there is none until the
+// next one: programs that make small calls only, over and over, need not pay for the search.
+void PeriodFinder::leaveOut() {
+  restart();
+  sinceMatters_ = kMaxPeriod;
 }
 
 void PeriodFinder::restart() {

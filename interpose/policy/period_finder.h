@@ -15,8 +15,8 @@ class PeriodFinder {
   // Longer periods are not found. A step of a job has hundreds of calls, seldom thousands.
   static constexpr uint32_t kMaxPeriod = 4096;
 
-  // The next symbol, in time proportional to kMaxPeriod. `matters`: repeating structures without
-  // any such symbol are not remembered as broken.
+  // The next symbol, in time proportional to kMaxPeriod, or at once where none of so many has
+  // mattered. `matters`: repeating structures without any such symbol are not remembered as broken.
   void feed(uint32_t symbol, bool matters);
 
   // The smallest period that has held for `times` as long as is needed: two periods, three times
@@ -42,6 +42,8 @@ class PeriodFinder {
   uint32_t longestBroken() const { return longestBroken_; }
 
  private:
+  void leaveOut();
+
   std::vector<uint32_t> history_;        // at least the last kMaxPeriod symbols
   std::vector<uint32_t> heldFor_ = {0};  // by period: symbols that equal the one a period before
   uint32_t sinceMatters_ = 0;            // symbols since one that matters

@@ -2,38 +2,24 @@
 
 namespace cinch {
 
-const char* const kReasonNames[kReasonCount] = {
-    "compressed", "unknown_communicator",
-    "one_rank",   "not_agreed",
-    "same_host",  "kind",
-    "operation",  "data_type",
-    "small",      "many_kinds",
-    "warmup",     "unplaced",
-    "ambiguous",  "observe",
-    "capturing",  "preparing",
-    "voted_no",   "incomplete",
-};
-
 namespace {
 
 // Of the calls that pass before the first compressed one, the last two get the ranks ready.
 constexpr uint64_t kCallsToGetReady = 2;
 
-// ReduceScatter and AllGather name the values of one shard.
-uint64_t valuesOf(const CommFacts& comm, const Signature& signature) {
-  const bool whole = signature.kind == CallKind::allReduce;
-  return whole ? signature.count : signature.count * static_cast<uint64_t>(comm.nRanks);
+// The user's word stands against what is only a default.
+bool isAskedFor(const History& history) {
+  return history.rule != nullptr && history.rule->isWanted;
 }
-
-// Beyond this a count cannot be that of a real buffer, and sums of sizes could overflow.
-constexpr uint64_t kMaxCount = uint64_t{1} << 44;
 
 // Every rank sends whole tiles to every other, so many ranks and few values can cost more than
 // NCCL.
 bool savesBytes(const Params& params, const CommFacts& comm, const Signature& signature,
-                const Place& place) {
+                const History& history) {
+  if (signature.count == 0 || signature.count > kMaxCount) return false;
   const auto nRanks = static_cast<uint32_t>(comm.nRanks);
-  const wire::CodecFormat codec = codingOf(params, signature.kind, place, 0).codec.format;
+  const wire::CodecFormat codec =
+      codingOf(params, signature.kind, history.place, 0, history.rule).codec.format;
   const auto layout = signature.kind == CallKind::allReduce
                           ? wire::ShardLayout{signature.count, nRanks, codec}
                           : wire::ShardLayout::fixed(signature.count, nRanks, codec);
@@ -41,9 +27,10 @@ bool savesBytes(const Params& params, const CommFacts& comm, const Signature& si
   return layout.totalBytes() <= plain - plain / 4;
 }
 
-bool isWanted(const Params& params, CallKind kind) {
-  return kind == CallKind::allReduce || (kind == CallKind::reduceScatter && params.reduceScatter) ||
-         (kind == CallKind::allGather && params.allGather);
+bool isWanted(const Params& params, CallKind kind, bool isAsked) {
+  if (kind == CallKind::reduceScatter) return isAsked || params.reduceScatter;
+  if (kind == CallKind::allGather) return isAsked || params.allGather;
+  return kind == CallKind::allReduce;
 }
 
 bool isSum(const Signature& signature) {
@@ -51,14 +38,33 @@ bool isSum(const Signature& signature) {
          signature.op == OpClass::avg || signature.op == OpClass::preMulSum;
 }
 
-// An average is one of gradients: activations have no use for it.
-Reason reasonOfPlace(const Signature& signature, const Place& place) {
+// The last calls of the warm-up are not part of it: they get the ranks ready.
+bool isWarmingUp(const Params& params, const History& history) {
+  const auto isYoung = [](uint64_t seen, int64_t enough) {
+    return seen + kCallsToGetReady < static_cast<uint64_t>(enough);
+  };
+  return isYoung(history.seenBefore, params.warmupCalls) ||
+         isYoung(history.seenBefore / history.timesPerStep, params.warmupSteps);
+}
+
+// An average is one of gradients: activations have no use for it. A user may know more.
+Reason reasonOfPlace(const Signature& signature, const History& history) {
+  const Place& place = history.place;
+  if (history.rule != nullptr && history.rule->isGradient) return Reason::none;
   if (place.kind == Place::Kind::unknown) return Reason::unplaced;
   const bool averages = signature.op == OpClass::avg || signature.op == OpClass::preMulSum;
   return place.kind == Place::Kind::known || averages ? Reason::none : Reason::ambiguous;
 }
 
-constexpr const char* kDefaultCodec = "q8";
+// Where slots are places, no other place can keep a residual from step to step.
+bool isInDoubt(const Params& params, const Place& place) {
+  return place.kind == Place::Kind::ambiguous ||
+         (params.slots == SlotChoice::sequence && place.kind == Place::Kind::unknown);
+}
+
+constexpr const char* kAutoCodec = "auto";
+constexpr const char* kFirstAutoCodec = "h3";
+constexpr const char* kStatelessCodec = "q8";
 constexpr uint8_t kBitsWithoutFeedback = 8;
 
 ResidualType residualTypeOf(ResidualChoice choice) {
@@ -87,8 +93,7 @@ CodingRule feedbackOf(const Params& params, const wire::CodecFormat& codec) {
 }  // namespace
 
 bool isLarge(const Params& params, const CommFacts& comm, const Signature& signature) {
-  return signature.count <= kMaxCount &&
-         valuesOf(comm, signature) * bytesOf(signature.dataType) >= params.minBytes;
+  return signature.count <= kMaxCount && bufferBytes(signature, comm.nRanks) >= params.minBytes;
 }
 
 Reason decide(const Params& params, const CommFacts& comm, const Signature& signature,
@@ -96,24 +101,26 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
   if (comm.nRanks == 1) return Reason::oneRank;
   if (!comm.agreed) return Reason::notAgreed;
   if (!comm.severalHosts) return Reason::sameHost;
-  if (!isWanted(params, signature.kind)) return Reason::kind;
+  if (history.rule != nullptr && history.rule->passes) return Reason::ruled;
+  const bool isAsked = isAskedFor(history);
+  if (!isWanted(params, signature.kind, isAsked)) return Reason::kind;
   if (!isSum(signature)) return Reason::operation;
   if (!isCompressibleType(signature.dataType)) return Reason::dataType;
-  if (!isLarge(params, comm, signature)) return Reason::small;
-  if (!savesBytes(params, comm, signature, history.place)) return Reason::small;
-  if (history.seenBefore + kCallsToGetReady < static_cast<uint64_t>(params.warmupCalls))
-    return Reason::warmup;
+  if (!isAsked && !isLarge(params, comm, signature)) return Reason::small;
+  if (!savesBytes(params, comm, signature, history)) return Reason::small;
+  if (isWarmingUp(params, history)) return Reason::warmup;
   if (params.slots == SlotChoice::sequence)
-    if (const Reason reason = reasonOfPlace(signature, history.place); reason != Reason::none)
+    if (const Reason reason = reasonOfPlace(signature, history); reason != Reason::none)
       return reason;
   return params.mode == Mode::observe ? Reason::observe : Reason::none;
 }
 
-std::string agreedSettings(const Params& params) {
+std::string agreedSettings(const Params& params, const Rules& rules) {
   // Raise it whenever the same calls with the same settings could lead to other messages.
-  constexpr int kBehaviour = 3;
+  constexpr int kBehaviour = 5;
   return "behaviour=" + std::to_string(kBehaviour) +
-         " wire-format=" + std::to_string(wire::kVersion) + " " + settingsText(params);
+         " wire-format=" + std::to_string(wire::kVersion) + " " + settingsText(params) +
+         " rules=" + rules.fingerprint();
 }
 
 bool isCompressibleType(ncclDataType_t type) {
@@ -125,14 +132,21 @@ ElementType elementTypeOf(ncclDataType_t type) {
   return type == ncclBfloat16 ? ElementType::bf16 : ElementType::fp32;
 }
 
-Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_t rank) {
-  const Coding stateless{*codec::findCodec(kDefaultCodec), {}};
-  const codec::CodecInfo* chosen = codec::findCodec(params.codec);
-  if (kind != CallKind::allReduce || chosen == nullptr) return stateless;
-  const bool isAmbiguous = place.kind == Place::Kind::ambiguous;
-  if (isAmbiguous && chosen->format.bits < kBitsWithoutFeedback) return stateless;
+Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_t rank,
+                const Rule* rule) {
+  const Coding stateless{*codec::findCodec(kStatelessCodec), {}};
+  const codec::CodecInfo* const ruled = rule == nullptr ? nullptr : rule->codec;
+  const bool isAuto = ruled == nullptr && params.codec == kAutoCodec;
+  const codec::CodecInfo* const chosen =
+      ruled != nullptr ? ruled : codec::findCodec(isAuto ? kFirstAutoCodec : params.codec);
+  if (chosen == nullptr) return stateless;
+  if (kind != CallKind::allReduce) return ruled == nullptr ? stateless : Coding{*ruled, {}};
+  const bool isTrusted = ruled != nullptr && rule->isGradient;
+  const bool isDoubtful = isInDoubt(params, place);
+  if (isDoubtful && !isTrusted && chosen->format.bits < kBitsWithoutFeedback) return stateless;
   Coding coding{*chosen, {}};
-  if (isAmbiguous) return coding;
+  if (isDoubtful) return coding;
+  coding.isAdaptive = isAuto;
   coding.rule = feedbackOf(params, coding.codec.format);
   coding.rule.seed = rank;
   const bool isStateless = coding.rule.gain == 0;

@@ -86,7 +86,7 @@ void Sequence::relearn(const Observed& call) {
 
 // Losing count of anything else would put the calls after it in a wrong place.
 bool Sequence::isIgnorable(uint32_t symbol) const {
-  const bool isForeign = symbol >= isInWord_.size() || !isInWord_[symbol];
+  const bool isForeign = symbol >= timesInWord_.size() || timesInWord_[symbol] == 0;
   return isForeign && !symbols_[symbol].isLargeReduction();
 }
 
@@ -115,7 +115,7 @@ bool Sequence::bringsNewLayout(uint32_t symbol) const {
 
 void Sequence::forget() {
   word_.clear();
-  isInWord_.clear();
+  timesInWord_.clear();
   fits_.clear();
   cursor_ = {};
   all_.restart();
@@ -152,6 +152,18 @@ void Sequence::rejoin(uint32_t symbol) {
   if (nFitting == 0) return;
   heldFor_ = 0;
   ++epoch_;
+}
+
+std::vector<GradientCall> Sequence::gradients() const {
+  std::vector<GradientCall> calls;
+  if (!cursor_.isOnTrack || kind_ != Place::Kind::known) return calls;
+  for (const Step& step : word_) {
+    const Symbol& call = symbols_[step.symbol];
+    if (call.signature.kind != CallKind::allReduce || !isFloat(call.signature.dataType)) continue;
+    calls.push_back({call.signature.dataType, call.signature.count, {}});
+    if (call.isLarge) calls.back().slot = step.slot;
+  }
+  return calls;
 }
 
 // --- Learning a period.
@@ -246,10 +258,10 @@ uint32_t Sequence::callsPerStep(std::span<const uint32_t> reductions) const {
 void Sequence::lock(const PeriodFinder& finder, uint32_t length) {
   const std::span<const uint32_t> word = finder.last(length);
   const Content content = contentOf(word);
-  isInWord_.assign(symbols_.size(), false);
+  timesInWord_.assign(symbols_.size(), 0);
   word_.clear();
   for (uint32_t nReductions = 0; const uint32_t symbol : word) {
-    isInWord_[symbol] = true;
+    ++timesInWord_[symbol];
     word_.push_back({symbol, nReductions % content.nPerStep});
     nReductions += symbols_[symbol].isLargeReduction();
   }

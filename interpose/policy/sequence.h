@@ -17,7 +17,9 @@
 // - New parameters, or PyTorch DDP's order of new buckets, end an epoch, too.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,6 +40,14 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
+// An AllReduce of floating-point values in the learned period.
+struct GradientCall {
+  ncclDataType_t type;
+  uint64_t count;                // elements
+  std::optional<uint32_t> slot;  // that of its Place; none where it is small
+  bool operator==(const GradientCall&) const = default;
+};
+
 class Sequence {
  public:
   // The place of the next call. `index` is that of its signature, `isLarge` whether it moves enough
@@ -49,8 +59,16 @@ class Sequence {
   void commit();
   void takeBack();
 
+  // How many calls of a period have the signature of that index; 1 where that is not known.
+  uint32_t timesPerPeriod(uint32_t index) const {
+    return index < timesInWord_.size() ? std::max(timesInWord_[index], 1u) : 1;
+  }
   // Calls of the learned period; 0 where there is none, or where its position is lost.
   uint32_t period() const { return cursor_.isOnTrack ? static_cast<uint32_t>(word_.size()) : 0; }
+
+  // Those of the learned period in order, from any of them on; none where calls have no known
+  // place.
+  std::vector<GradientCall> gradients() const;
 
   static constexpr uint32_t kLongEnough = 256;
 
@@ -109,13 +127,14 @@ class Sequence {
   std::vector<Observed> pending_;  // not yet committed
   Cursor cursor_, committed_;
 
-  std::vector<Step> word_;      // the learned period
-  std::vector<bool> isInWord_;  // by symbol
+  std::vector<Step> word_;             // the learned period
+  std::vector<uint32_t> timesInWord_;  // by symbol
   Place::Kind kind_ = Place::Kind::unknown;
-  uint32_t heldFor_ = 0;  // its calls since the word began to repeat itself, or was seen whole again
+  // Its calls since the word began to repeat itself, or was seen whole again.
+  uint32_t heldFor_ = 0;
   uint32_t epoch_ = 0;
-  // While lost: how many calls have fitted each rotation of the word, and how many had to, modulo its
-  // length.
+  // While lost: how many calls have fitted each rotation of the word, and how many had to, modulo
+  // its length.
   std::vector<uint32_t> fits_;
   uint32_t sinceLost_ = 0;
 

@@ -1,5 +1,7 @@
 #include "interpose/policy/signature.h"
 
+#include <limits>
+
 #include "common/hash.h"
 
 namespace cinch {
@@ -55,6 +57,14 @@ OpClass opClassOf(ncclRedOp_t op) {
 
 uint32_t bytesOf(ncclDataType_t type) {
   return known(type) ? kTypes[type].bytes : 0;
+}
+
+uint64_t bufferBytes(const Signature& signature, int nRanks) {
+  if (signature.count > kMaxCount) return std::numeric_limits<uint64_t>::max();
+  const bool isShard =
+      signature.kind == CallKind::reduceScatter || signature.kind == CallKind::allGather;
+  const uint64_t nShards = isShard ? static_cast<uint64_t>(nRanks) : 1;
+  return signature.count * nShards * bytesOf(signature.dataType);
 }
 
 std::string describe(const Signature& signature) {

@@ -46,6 +46,13 @@ std::string describe(const Signature& signature);
 // Bytes of one value; 0 for a type that this version does not know.
 uint32_t bytesOf(ncclDataType_t type);
 
+// Beyond this a count cannot be that of a real buffer, and sums of sizes could overflow.
+inline constexpr uint64_t kMaxCount = uint64_t{1} << 44;
+
+// Bytes of the whole buffer: ReduceScatter and AllGather name the values of one shard. The most
+// that there is for counts beyond kMaxCount.
+uint64_t bufferBytes(const Signature& signature, int nRanks);
+
 struct SignatureHash {
   size_t operator()(const Signature& signature) const;
 };

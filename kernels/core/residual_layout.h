@@ -34,4 +34,25 @@ CINCH_HD constexpr uint64_t residualOffset(ResidualType type, const wire::ShardL
   return layout.firstTile(shard) * ResidualTileCodec::kFormat.tileBytes();
 }
 
+// Value `index` of a run that begins at a tile; NaN in a marked block.
+template <ResidualType type>
+CINCH_HD inline float residualAt(const void* residual, uint64_t index) {
+  using Codec = ResidualTileCodec;
+  using Bf16 = ElementTraits<ElementType::bf16>;
+  if constexpr (type == ResidualType::fp32) {
+    return static_cast<const float*>(residual)[index];
+  } else if constexpr (type == ResidualType::bf16) {
+    return Bf16::toFloat(static_cast<const uint16_t*>(residual)[index]);
+  } else {
+    const auto* const tiles = static_cast<const uint8_t*>(residual);
+    const uint64_t block = index / Codec::kFormat.blockElems;
+    const uint8_t* const codes = tiles + wire::codesOffset(Codec::kFormat, block);
+    const auto* const meta =
+        reinterpret_cast<const uint16_t*>(tiles + wire::metaOffset(Codec::kFormat, block));
+    const uint8_t code = codes[index % Codec::kFormat.blockElems];  // whatever the scale may be
+    const Codec::Scale scale({meta[0], meta[1]}, {});
+    return scale.isMarked() ? __builtin_nanf("") : scale.decode(code);
+  }
+}
+
 }  // namespace cinch::core

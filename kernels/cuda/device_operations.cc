@@ -19,6 +19,19 @@ cudaEvent_t asEvent(void* event) {
   return static_cast<cudaEvent_t>(event);
 }
 
+// Returns when what `enqueue` puts on a stream of its own is done: nothing of the program's is
+// waited for, and no capture notices.
+template <class Enqueue>
+int onOwnStream(const Enqueue& enqueue) {
+  cudaStream_t stream = nullptr;
+  if (const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking))
+    return error;
+  cudaError_t error = enqueue(stream);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  const cudaError_t destroyed = cudaStreamDestroy(stream);
+  return error != cudaSuccess ? error : destroyed;
+}
+
 }  // namespace
 
 int initialise() {
@@ -65,14 +78,14 @@ int clearAsync(void* memory_dev, size_t nBytes, void* stream) {
 }
 
 int clearNow(void* memory_dev, size_t nBytes) {
-  // A stream of its own: nothing of the program's is waited for, and no capture notices.
-  cudaStream_t stream = nullptr;
-  if (const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking))
-    return error;
-  cudaError_t error = cudaMemsetAsync(memory_dev, 0, nBytes, stream);
-  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-  const cudaError_t destroyed = cudaStreamDestroy(stream);
-  return error != cudaSuccess ? error : destroyed;
+  return onOwnStream(
+      [&](cudaStream_t stream) { return cudaMemsetAsync(memory_dev, 0, nBytes, stream); });
+}
+
+int copyNow(void* to, const void* from, size_t nBytes) {
+  return onOwnStream([&](cudaStream_t stream) {
+    return cudaMemcpyAsync(to, from, nBytes, cudaMemcpyDefault, stream);
+  });
 }
 
 int captureId(void* stream, uint64_t* id) {
@@ -104,9 +117,6 @@ int eventDestroy(void* event) {
 }
 int eventQuery(void* event) {
   return cudaEventQuery(asEvent(event));
-}
-int eventSynchronize(void* event) {
-  return cudaEventSynchronize(asEvent(event));
 }
 int eventRecord(void* event, void* stream) {
   return cudaEventRecord(asEvent(event), asStream(stream));

@@ -27,6 +27,7 @@ int releaseHost(void* memory);
 int copyAsync(void* to, const void* from, size_t nBytes, void* stream);
 int clearAsync(void* memory_dev, size_t nBytes, void* stream);
 int clearNow(void* memory_dev, size_t nBytes);
+int copyNow(void* to, const void* from, size_t nBytes);
 
 // An invalidated capture counts as one of its own: nothing may be enqueued on such a stream either.
 int captureId(void* stream, uint64_t* id);
@@ -36,7 +37,6 @@ int exchangeCaptureMode(int* mode);
 int eventCreate(void** event);
 int eventDestroy(void* event);
 int eventQuery(void* event);
-int eventSynchronize(void* event);
 int eventRecord(void* event, void* stream);
 int streamWaitEvent(void* stream, void* event);
 int eventRecordInGraph(void* event, void* stream);

@@ -75,18 +75,21 @@ int clearAsync(void* memory, size_t nBytes, void* stream) {
   return runtime.cudaMemsetAsync(memory, 0, nBytes, stream);
 }
 
-int clearOn(void* stream, void* memory, size_t nBytes) {
-  const int error = clearAsync(memory, nBytes, stream);
-  return error ? error : runtime.cudaStreamSynchronize(stream);
-}
-
-// On a stream of its own, which no other stream waits for.
-int clearNow(void* memory, size_t nBytes) {
+// Returns when what `enqueue` puts on a stream of its own is done, which no other stream waits for.
+template <class Enqueue>
+int onOwnStream(const Enqueue& enqueue) {
   void* stream = nullptr;
   if (const int error = runtime.cudaStreamCreateWithFlags(&stream, kNonBlocking)) return error;
-  const int error = clearOn(stream, memory, nBytes);
+  int error = enqueue(stream);
+  if (error == 0) error = runtime.cudaStreamSynchronize(stream);
   const int destroyError = runtime.cudaStreamDestroy(stream);
   return error ? error : destroyError;
+}
+int clearNow(void* memory, size_t nBytes) {
+  return onOwnStream([&](void* stream) { return clearAsync(memory, nBytes, stream); });
+}
+int copyNow(void* to, const void* from, size_t nBytes) {
+  return onOwnStream([&](void* stream) { return copyAsync(to, from, nBytes, stream); });
 }
 
 int captureId(void* stream, uint64_t* id) {
@@ -116,9 +119,6 @@ int eventQuery(void* event) {
   // CUDA notes "not ready" as the thread's last error, where the program would find it.
   if (error == kNotReady) runtime.cudaGetLastError();
   return error;
-}
-int eventSynchronize(void* event) {
-  return runtime.cudaEventSynchronize(event);
 }
 int eventRecord(void* event, void* stream) {
   return runtime.cudaEventRecord(event, stream);
@@ -163,13 +163,13 @@ cinch::DeviceTable cinchDeviceTable_v1 = {
     .copyAsync = copyAsync,
     .clearAsync = clearAsync,
     .clearNow = clearNow,
+    .copyNow = copyNow,
     .captureId = captureId,
     .streamSynchronize = streamSynchronize,
     .exchangeCaptureMode = exchangeCaptureMode,
     .eventCreate = eventCreate,
     .eventDestroy = eventDestroy,
     .eventQuery = eventQuery,
-    .eventSynchronize = eventSynchronize,
     .eventRecord = eventRecord,
     .streamWaitEvent = streamWaitEvent,
     .eventRecordInGraph = eventRecordInGraph,
@@ -179,4 +179,6 @@ cinch::DeviceTable cinchDeviceTable_v1 = {
     .encode = enqueue<cinch::EncodeLaunch>,
     .reduce = enqueue<cinch::ReduceLaunch>,
     .decode = enqueue<cinch::DecodeLaunch>,
+    .probe = enqueue<cinch::ProbeLaunch>,
+    .tally = enqueue<cinch::TallyLaunch>,
 };

@@ -4,6 +4,8 @@
 
 #include "kernels/core/reference_codec.h"
 #include "kernels/host/compilations.h"
+#include "kernels/host/probe.h"
+#include "kernels/host/tally.h"
 
 namespace cinch::host {
 namespace {
@@ -29,12 +31,18 @@ void withFloatEnvironment(const Launch& launch) {
   function(launch);
 }
 
-#define CINCH_HOST_CODEC(variant)                                          \
-  HostCodec {                                                              \
-#variant, withFloatEnvironment < variant::encodeShards, EncodeLaunch>, \
-        withFloatEnvironment < variant::reduceShard, ReduceLaunch>,        \
-        withFloatEnvironment < variant::decodeShards, DecodeLaunch>        \
-  }
+template <auto encodeShards, auto reduceShard, auto decodeShards>
+HostCodec codecOf(const char* name) {
+  return {name,
+          withFloatEnvironment<encodeShards, EncodeLaunch>,
+          withFloatEnvironment<reduceShard, ReduceLaunch>,
+          withFloatEnvironment<decodeShards, DecodeLaunch>,
+          withFloatEnvironment<probeInput, ProbeLaunch>,
+          withFloatEnvironment<tallyTiles, TallyLaunch>};
+}
+
+#define CINCH_HOST_CODEC(variant) \
+  codecOf<variant::encodeShards, variant::reduceShard, variant::decodeShards>(#variant)
 
 // A fixed array: usable until the process is gone.
 struct CodecList {

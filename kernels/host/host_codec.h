@@ -17,6 +17,9 @@ struct HostCodec {
   void (*encodeShards)(const EncodeLaunch& launch);
   void (*reduceShard)(const ReduceLaunch& launch);
   void (*decodeShards)(const DecodeLaunch& launch);
+  // The same in all of them: fast enough without wider instructions.
+  void (*probeInput)(const ProbeLaunch& launch);
+  void (*tallyTiles)(const TallyLaunch& launch);
 };
 
 // Those that this CPU can run, the fastest first, the reference last.

@@ -15,6 +15,8 @@ struct RunLaunch {
   void operator()(const EncodeLaunch& launch) const { codec.encodeShards(launch); }
   void operator()(const ReduceLaunch& launch) const { codec.reduceShard(launch); }
   void operator()(const DecodeLaunch& launch) const { codec.decodeShards(launch); }
+  void operator()(const ProbeLaunch& launch) const { codec.probeInput(launch); }
+  void operator()(const TallyLaunch& launch) const { codec.tallyTiles(launch); }
 };
 
 // The graph that the stream is being captured into; null: none.

@@ -26,7 +26,6 @@ namespace cinch::host {
   SYMBOL(cudaEventCreateWithFlags, void** event, unsigned flags)                             \
   SYMBOL(cudaEventDestroy, void* event)                                                      \
   SYMBOL(cudaEventQuery, void* event)                                                        \
-  SYMBOL(cudaEventSynchronize, void* event)                                                  \
   SYMBOL(cudaEventRecord, void* event, void* stream)                                         \
   SYMBOL(cudaEventRecordWithFlags, void* event, void* stream, unsigned flags)                \
   SYMBOL(cudaStreamWaitEvent, void* stream, void* event, unsigned flags)                     \

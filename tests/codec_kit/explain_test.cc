@@ -10,7 +10,11 @@ namespace {
 
 std::string explained(OutputFormat format) {
   testing::internal::CaptureStdout();
-  EXPECT_EQ(explainCodecs({.format = format, .nValues = 1 << 16, .scale = 1e-6}), kExitOk);
+  ExplainOptions options;
+  options.format = format;
+  options.nValues = 1 << 16;
+  options.scale = 1e-6;
+  EXPECT_EQ(explainCodecs(options), kExitOk);
   return testing::internal::GetCapturedStdout();
 }
 

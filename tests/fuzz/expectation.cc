@@ -101,27 +101,34 @@ double roundingBound(const CallFacts& facts, double power) {
   return (nRanks + 2) * (roundingOf(call.type) * power + tiny);
 }
 
-// The codec, as docs/wire-format.md describes it: half a step, and what rounding the pair to bf16
-// cuts off, for blocks whose values are within +-peak.
-class Coding {
- public:
-  explicit Coding(const Tolerance& tolerance)
-      : levels_((1 << tolerance.bits) - 1), feedback_(tolerance.feedback) {}
-
-  double worst(double peak) const {
-    const double share = 1.01 / levels_ + 3.0 / 256;
-    // With feedback p = x + g e, where g |e| never exceeds the error of coding such a p.
-    return feedback_ ? 2 * peak * share / (1 - share) : peak * share;
-  }
-  double meanSquare(double peak) const {
-    const double step = 2 * peak / levels_, cut = peak / 256;
-    return (feedback_ ? 2.5 : 1) * step * step / 12 + cut * cut;
-  }
-
- private:
-  const double levels_;
-  const bool feedback_;
+// The codec, as docs/wire-format.md describes it, on blocks whose values are within +-peak.
+struct CodecError {
+  double worst = 0;       // of any value
+  double meanSquare = 0;  // on average
 };
+
+// Half a step, and what rounding the pair to bf16 cuts off. With feedback p = x + g e, where g |e|
+// never exceeds the error of coding such a p.
+CodecError errorOfUniform(const Tolerance& tolerance, double peak) {
+  const double levels = (1 << tolerance.bits) - 1;
+  const double share = 1.01 / levels + 3.0 / 256;
+  const double step = 2 * peak / levels, cut = peak / 256;
+  return {tolerance.feedback ? 2 * peak * share / (1 - share) : peak * share,
+          (tolerance.feedback ? 2.5 : 1) * step * step / 12 + cut * cut};
+}
+
+// An error anywhere in a rotated block comes to all of its values. At three bits a Gaussian loses
+// .035 of its power, and all segments together lose no more where they have different bits; a
+// single block may have two bits, and be no Gaussian. The power is at most a fifth of the squared
+// peak, for the values that fillInput() makes and for their sums. Low-gain feedback adds a little.
+CodecError errorOfRotated(double peak) {
+  const double power = peak * peak / 5, growth = 1.25;
+  return {growth * std::sqrt(.3 * kBlock * power), growth * .04 * power};
+}
+
+CodecError errorOf(const Tolerance& tolerance, double peak) {
+  return tolerance.rotated ? errorOfRotated(peak) : errorOfUniform(tolerance, peak);
+}
 
 bool mayBeCompressed(const CallFacts& facts, const Tolerance& tolerance) {
   const Call& call = *facts.call;
@@ -143,26 +150,22 @@ std::vector<double> peaksOf(const std::vector<double>& values) {
   return peaks;
 }
 
-struct Allowed {
-  double worst = 0;
-  double meanSquare = 0;
-};
-
 // What the two stages of a compressed sum may lose. ReduceScatter has the first one only.
-Allowed codecBound(const CallFacts& facts, const Coding& coding, bool feedback, size_t index,
-                   double sumPeak) {
+CodecError codecBound(const CallFacts& facts, const Tolerance& tolerance, size_t index,
+                      double sumPeak) {
   const Call& call = *facts.call;
   const int nRanks = facts.program->comms[call.comm].size();
   double factor = call.op == ncclAvg ? 1.0 / nRanks : 1;
   for (const double scalar : facts.scalars) factor = std::max(factor, std::fabs(scalar));
   const double peak = factor * envelope(facts.key.seed, index);
-  Allowed allowed{(nRanks - 1) * coding.worst(peak), (nRanks - 1) * coding.meanSquare(peak)};
+  const CodecError one = errorOf(tolerance, peak);
+  CodecError allowed{(nRanks - 1) * one.worst, (nRanks - 1) * one.meanSquare};
   if (call.kind == Kind::reduceScatter) return allowed;
   // The owner's residual stems from earlier sums, whose peak may have been any.
-  const double second = feedback ? nRanks * peak : sumPeak;
+  const double second = tolerance.feedback ? nRanks * peak : sumPeak;
   const double spread = 3 * std::sqrt(allowed.meanSquare);
-  allowed.worst += coding.worst(second + allowed.worst);
-  allowed.meanSquare += coding.meanSquare(sumPeak + spread);
+  allowed.worst += errorOf(tolerance, second + allowed.worst).worst;
+  allowed.meanSquare += errorOf(tolerance, sumPeak + spread).meanSquare;
   return allowed;
 }
 
@@ -175,7 +178,7 @@ bool isTainted(const Call& call, size_t index) {
 // Sums of the errors, and of what they may be.
 class Tally {
  public:
-  void add(double error, const Allowed& allowed) {
+  void add(double error, const CodecError& allowed) {
     if (error > 0) worst_ = std::max(worst_, error / allowed.worst);
     if (!(error <= std::numeric_limits<double>::max())) worst_ = INFINITY;
     error_ += error * error;
@@ -215,14 +218,13 @@ Deviation compare(const CallFacts& facts, const Tolerance& tolerance, const Byte
   const Exact exact = exactOf(facts);
   const std::vector<double> peaks = peaksOf(exact.value);
   const bool coded = mayBeCompressed(facts, tolerance);
-  const Coding coding(tolerance);
   Tally tally;
   for (size_t i = 0; i < exact.value.size(); ++i) {
     const size_t index = exact.first + i;
     if (isTainted(call, index)) continue;
     const double power = exact.power.empty() ? 0 : exact.power[i];
-    Allowed allowed;
-    if (coded) allowed = codecBound(facts, coding, tolerance.feedback, index, peaks[i / kBlock]);
+    CodecError allowed;
+    if (coded) allowed = codecBound(facts, tolerance, index, peaks[i / kBlock]);
     const double rounding = roundingBound(facts, power);
     allowed.worst += rounding + 2 * roundingOf(call.type) * allowed.worst;
     allowed.meanSquare += rounding * rounding;

@@ -12,6 +12,7 @@ namespace cinch::fuzz {
 struct Tolerance {
   int bits = 0;           // per code, of sums that may be compressed; 0: plain NCCL
   bool feedback = false;  // residuals are added to later calls
+  bool rotated = false;   // blocks may be rotated before they are coded: CINCH_CODEC=auto
 };
 
 // Everything that a call's result depends on besides the inputs.

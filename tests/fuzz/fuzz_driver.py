@@ -20,6 +20,7 @@ from fuzz_run import CONFIGURATIONS, PLAIN, OFF, config_of, replay_command, run_
 
 BATCH = 25  # programs that one fuzz_rank runs
 SHARE_COMPRESSED = 0.4  # of all programs, at least
+ENOUGH = 20  # programs to expect that of; and of one configuration, that any had compressed results
 
 
 def check_batch(options, config, seeds, folder):
@@ -33,10 +34,14 @@ def check_batch(options, config, seeds, folder):
     return verdicts
 
 
+def name_of_config(options, seed):
+    return options.config or config_of(seed).name
+
+
 def batches_of(options):
     by_config = {config.name: [] for config in CONFIGURATIONS}
     for seed in range(options.seed, options.seed + options.programs):
-        by_config[(options.config or config_of(seed).name)].append(seed)
+        by_config[name_of_config(options, seed)].append(seed)
     for config in CONFIGURATIONS:
         seeds = by_config[config.name]
         for first in range(0, len(seeds), BATCH):
@@ -54,13 +59,26 @@ def tell(options, seed, wrong):
 
 def minimised(options, folder):
     """The steps that the program can do without and still fail."""
-    config = next(c for c in CONFIGURATIONS if c.name == (options.config or config_of(options.seed).name))
+    config = next(c for c in CONFIGURATIONS if c.name == name_of_config(options, options.seed))
 
     def fails(drop):
         options.drop = drop
         return bool(check_batch(options, config, [options.seed], folder)[0][1])
 
     return minimise(options, fails)
+
+
+def too_idle(options, results):
+    """What compressed too little, as sentences."""
+    by_config = {}
+    for seed, _, compressed in results:
+        by_config.setdefault(name_of_config(options, seed), []).append(compressed > 0)
+    for name, shares in by_config.items():
+        print(f"{name}: {sum(shares)} of {len(shares)} programs had compressed results")
+        if len(shares) >= ENOUGH and not any(shares):
+            yield f"{name} compressed nothing"
+    if len(results) >= ENOUGH and sum(map(sum, by_config.values())) < SHARE_COMPRESSED * len(results):
+        yield "too few programs compressed anything"
 
 
 def parse(arguments):
@@ -92,15 +110,13 @@ def main(arguments):
                     tell(options, seed, wrong)
             results += verdicts
     failures = sum(1 for _, wrong, _ in results if wrong)
-    compressing = sum(1 for _, _, compressed in results if compressed > 0)
-    print(f"{compressing} of {len(results)} programs had compressed results")
+    idle = list(too_idle(options, results))
+    for sentence in idle:
+        print(sentence, file=sys.stderr)
     print(json.dumps({"programs": len(results), "failures": failures,
                       "compressed_calls": sum(compressed for _, _, compressed in results),
                       "first_seed": options.seed}, separators=(",", ":")))
-    enough = options.programs < 20 or compressing >= SHARE_COMPRESSED * len(results)
-    if not enough:
-        print("too few programs compressed anything", file=sys.stderr)
-    return 0 if failures == 0 and enough else 1
+    return 1 if failures or idle else 0
 
 
 if __name__ == "__main__":

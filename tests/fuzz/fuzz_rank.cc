@@ -3,8 +3,8 @@
 //
 //   fuzz_rank --print SEED [--drop 5,6]
 //   fuzz_rank --legal SEED [--drop 5,6]      fails where plain NCCL might not carry it out
-//   fuzz_rank --seeds 1,2,7 --out FILE [--bits 4] [--feedback 1] [--deadline 30]
-//             [--ranks-per-host 1] [--drop 5,6] [--without graphs,splits]
+//   fuzz_rank --seeds 1,2,7 --out FILE [--bits 4] [--feedback 1] [--rotated 1]
+//             [--deadline 30] [--ranks-per-host 1] [--drop 5,6] [--without graphs,splits]
 #include <cstdio>
 #include <map>
 #include <sstream>
@@ -55,6 +55,7 @@ RunSettings settingsOf(Options& options) {
   settings.outPath = options["out"];
   settings.tolerance.bits = number(options, "bits", 0);
   settings.tolerance.feedback = number(options, "feedback", 0) != 0;
+  settings.tolerance.rotated = number(options, "rotated", 0) != 0;
   settings.features = featuresOf(options);
   for (const std::string& step : split(options["drop"]))
     settings.dropped.push_back(std::stoi(step));

@@ -20,23 +20,34 @@ class Configuration:
     preload: bool = True
     bits: int = 0  # per code
     feedback: bool = False
+    rotated: bool = False  # blocks may be
     ranks_per_host: int = 1
 
 
-def compressing(name, bits, feedback=False, ranks_per_host=1, **env):
-    common = {"CINCH_CODEC": f"q{bits}", "CINCH_MIN_BYTES": str(MIN_BYTES), "CINCH_WARMUP_CALLS": str(WARMUP)}
-    return Configuration(name, {**common, **env}, bits=bits, feedback=feedback, ranks_per_host=ranks_per_host)
+def compressing(name, bits, feedback=False, rotated=False, ranks_per_host=1, **env):
+    """The programs' calls are small, and few."""
+    common = {"CINCH_MIN_BYTES": str(MIN_BYTES), "CINCH_WARMUP_CALLS": str(WARMUP)}
+    return Configuration(name, {**common, **env}, bits=bits, feedback=feedback, rotated=rotated,
+                         ranks_per_host=ranks_per_host)
+
+
+def by_signature(name, bits, **facts):
+    return compressing(name, bits, **{"CINCH_SLOTS": "signature", "CINCH_CODEC": f"q{bits}", **facts})
 
 
 PLAIN = Configuration("plain", preload=False)
 OFF = Configuration("off", {"CINCH_MODE": "off", "CINCH_MIN_BYTES": "1K"})
 CONFIGURATIONS = (
-    compressing("q8", 8, CINCH_MEASURE_EVERY="2"),
-    compressing("q4", 4, feedback=True),
-    compressing("q8-feedback", 8, feedback=True, CINCH_ERROR_FEEDBACK="1"),
-    compressing("q4-stateless", 4, CINCH_ERROR_FEEDBACK="off", CINCH_MEASURE_EVERY="1"),
-    compressing("q2", 2, CINCH_ERROR_FEEDBACK="off"),
-    compressing("q8-two-per-host", 8, ranks_per_host=2),
+    by_signature("q8", 8, CINCH_MEASURE_EVERY="2"),
+    by_signature("q4", 4, feedback=True, CINCH_GUARD_EVERY="4"),
+    by_signature("q8-feedback", 8, feedback=True, CINCH_ERROR_FEEDBACK="1"),
+    by_signature("q4-stateless", 4, CINCH_ERROR_FEEDBACK="off", CINCH_MEASURE_EVERY="1"),
+    by_signature("q2", 2, CINCH_ERROR_FEEDBACK="off", CINCH_GUARD_EVERY="5"),
+    by_signature("q8-two-per-host", 8, ranks_per_host=2),
+    by_signature("auto", 2, feedback=True, rotated=True, CINCH_CODEC="auto", CINCH_GUARD_EVERY="4"),
+    compressing("defaults", 2, feedback=True, rotated=True),
+    compressing("sequence", 2, feedback=True, rotated=True, CINCH_GUARD_EVERY="4", CINCH_RULES="gradient"),
+    compressing("q4-sequence", 4, feedback=True, CINCH_CODEC="q4"),
 )
 
 
@@ -112,8 +123,9 @@ def environment(options, config, folder):
 
 def arguments_of(options, config, seeds, out):
     words = [options.rank, "--seeds", ",".join(map(str, seeds)), "--out", out,
-             "--bits", config.bits, "--feedback", int(config.feedback), "--deadline", options.deadline,
-             "--ranks-per-host", config.ranks_per_host, "--drop", options.drop, "--without", options.without]
+             "--bits", config.bits, "--feedback", int(config.feedback), "--rotated", int(config.rotated),
+             "--ranks-per-host", config.ranks_per_host, "--deadline", options.deadline,
+             "--drop", options.drop, "--without", options.without]
     return [str(word) for word in words]
 
 

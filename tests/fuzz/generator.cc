@@ -1,6 +1,7 @@
 #include "tests/fuzz/generator.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "tests/fuzz/call_sites.h"
@@ -29,6 +30,19 @@ struct Loop {
   void moveAllTo(const std::vector<int>& streams, const Builder& builder) {
     for (Site& site : sites) moveTo(streams, site);
     for (GroupSite& group : groups) moveTo(streams, builder, group);
+  }
+
+  // The values that one pass reduces, by communicator.
+  std::map<int, size_t> reducedValues() const {
+    std::map<int, size_t> values;
+    const auto addAll = [&values](const std::vector<Site>& these) {
+      for (const Site& site : these)
+        if (reduces(site.call.kind)) values[site.call.comm] += site.call.count;
+    };
+    addAll(sites);
+    for (const GroupSite& group : groups)
+      for (const GroupSite::Part& part : group.parts) addAll(part.sites);
+    return values;
   }
 };
 
@@ -204,7 +218,25 @@ class Generator {
     if (features_.graphs && choice < 25) return captured();
     if (features_.threads && choice < 40 && builder_.nStreams() > 1 && builder_.live.size() > 1)
       return twoThreads();
-    rounds(randomLoop(builder_.live), random().between(4, 8));
+    const Loop loop = randomLoop(builder_.live);
+    if (random().percent(40)) return rounds(loop, random().between(4, 8));
+    broadcastModels(loop);
+    rounds(loop, random().between(6, 10));
+  }
+
+  // Where as many values are broadcast first as a loop reduces, its rounds may be known for the
+  // steps of a training job.
+  void broadcastModels(const Loop& loop) {
+    for (const auto& [comm, nParameters] : loop.reducedValues()) {
+      builder_.nextStep();
+      Site site = randomSite(builder_, comm);
+      site.call.kind = Kind::broadcast;
+      site.call.type = ncclFloat32;
+      site.call.op = ncclSum;
+      site.call.count = nParameters;
+      site.call.peer = random().below(builder_.comm(comm).size());
+      emitSite(builder_, site);
+    }
   }
 
   // Waiting is every rank's own affair.

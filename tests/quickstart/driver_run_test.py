@@ -1,4 +1,4 @@
-"""The whole driver in a short run: four variants, the proof run, every check that it allows.
+"""The whole driver in a short run: five variants, the proof run, every check that it allows.
 
 driver_run_test.py BUILD_FOLDER [unittest arguments]
 """
@@ -33,15 +33,15 @@ class DriverRunTest(unittest.TestCase):
     def test_short_run_passes_its_checks(self):
         done = self.drive("--steps", "12", "--link", "1gbit")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, r"All 8 checks passed")
+        self.assertRegex(done.stdout, r"All 11 checks passed")
         with open(os.path.join(self.folder, "quickstart.json")) as file:
             results = json.load(file)
         self.assertTrue(results["ranks_identical"])
-        for name in ("fp32", "bf16", "q8", "q4"):
+        for name in ("fp32", "bf16", "q8", "q4", "auto"):
             self.assertGreater(results[name]["comm_ms"], 0)
             self.assertGreater(results[name]["step_ms"], results[name]["comm_ms"])
         self.assertGreater(results["q4"]["nmse"], results["q8"]["nmse"])
-        self.assertEqual(len(results["checks"]), 8)
+        self.assertEqual(len(results["checks"]), 11)
 
     def test_a_rank_that_cannot_start_ends_the_run_with_its_reason(self):
         short = os.path.join(self.folder, "short.txt")

@@ -73,6 +73,7 @@ def make_rows():
         "bf16": row(430, 13e6, 2.001),
         "q8": row(250, 6.6e6, 2.002) | codec,
         "q4": row(150, 3.4e6, 2.01) | codec,
+        "auto": row(140, 2.3e6, 2.01) | codec,
     }
 
 
@@ -183,6 +184,10 @@ class ChecksTest(unittest.TestCase):
             "q4: communication shorter than fp32's": ("q4", "comm_ms", 220),
             "q4: wire bytes fewer than fp32's": ("fp32", "wire_bytes", 23e6),
             "q4: wire bytes fewer than bf16's": ("bf16", "wire_bytes", 11e6),
+            "auto: communication shorter than fp32's": ("auto", "comm_ms", 220),
+            "auto: wire bytes fewer than fp32's": ("auto", "wire_bytes", 3e6),
+            "auto: distance of the held-out loss from fp32's": ("auto", "loss", 2.03),
+            "auto: reported over predicted error, encode": ("auto", "nmse", 0.041),
             "fp32: fall of the held-out loss": ("fp32", "loss", 3.4),
             "q8: distance of the held-out loss from fp32's": ("q8", "loss", 1.99),
             "q4: distance of the held-out loss from fp32's": ("q4", "loss", 2.03),
@@ -222,11 +227,11 @@ class ChecksTest(unittest.TestCase):
             }
 
         everything = names(bounds=BOUNDS)
-        self.assertEqual(len(everything), 14)
-        self.assertEqual(len(everything - names("--link", "1gbit", bounds=BOUNDS)), 3)
-        self.assertEqual(len(everything - names(bounds={})), 3)
-        self.assertEqual(len(everything - names("--steps", "50", bounds=BOUNDS)), 3)
-        self.assertEqual(len(everything - names("--text", __file__, bounds=BOUNDS)), 3)
+        self.assertEqual(len(everything), 19)
+        self.assertEqual(len(everything - names("--link", "1gbit", bounds=BOUNDS)), 4)
+        self.assertEqual(len(everything - names(bounds={})), 4)
+        self.assertEqual(len(everything - names("--steps", "50", bounds=BOUNDS)), 4)
+        self.assertEqual(len(everything - names("--text", __file__, bounds=BOUNDS)), 4)
 
 
 class ArgumentsTest(unittest.TestCase):
@@ -322,6 +327,7 @@ class ReportTest(unittest.TestCase):
                 "bf16",
                 "q8",
                 "q4",
+                "auto",
                 "fp32_vs_bound",
                 "q4_vs_bound",
                 "loss_first",

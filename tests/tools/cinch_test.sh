@@ -133,7 +133,7 @@ run_refuses_two_networks() {
 
 bad_settings_are_named() {
   local unknown='CINCH_MOD is not a parameter of Cinch; did you mean CINCH_MODE?'
-  local bad='CINCH_CODEC=q7 is not valid (q2|q3|q4|'
+  local bad='CINCH_CODEC=q7 is not valid (auto|q2|q3|'
   run CINCH_MOD=on CINCH_CODEC=q7 "$cinch" run -- echo ran
   expect 'run goes on' "$out" ran
   expect_part 'run names an unknown parameter' "$err" "$unknown"
@@ -179,6 +179,59 @@ config_page_is_up_to_date() {
   echo "FAILED: $config_page is out of date: cinch config --markdown > docs/config.md"
 }
 
+report_is_explained() {
+  cat > "$root/report.json" << 'END'
+{"format": 1, "communicators": [
+  {"name": "communicator 1 rank 0 of 4", "verdict": "all ranks agree",
+   "passed": {"small": {"calls": 7, "bytes": 28}, "warmup": {"calls": 3, "bytes": 12}},
+   "calls": [
+     {"name": "AllReduce fp32 Sum x 1", "class": "unknown", "calls": 7, "bytes": 28, "compressed": 0,
+      "codec": null, "latest": "small"},
+     {"name": "AllReduce fp32 Sum x 9", "class": "gradient", "calls": 10, "bytes": 360,
+      "compressed": 7, "codec": "q4", "latest": "compressed"}],
+   "slots": [
+     {"name": "AllReduce fp32 Sum x 9", "codec": "q4", "guard": {"checks": 3, "breaches": 1,
+      "nmse": 0.0125, "power_ratio": 1.5, "cosine": 0.995, "budget": 0.02}},
+     {"name": "AllReduce fp32 Sum x 8", "codec": "q4", "guard": {"checks": 2, "breaches": 0,
+      "nmse": null, "cosine": null, "budget": 0}},
+     {"name": "AllReduce fp32 Sum x 7", "codec": "q4", "guard": {"checks": 0}}]},
+  {"name": "communicator 2 rank 0 of 2", "verdict": "pass: rank 1 runs without Cinch",
+   "passed": {"not_agreed": {"calls": 1, "bytes": 4}, "rotten": {"calls": 1, "bytes": 4}},
+   "calls": []}]}
+END
+  run "$cinch" explain --report "$root/report.json"
+  expect 'a report' "$status" 0
+  local flat
+  flat=$(tr -s ' ' <<< "$out")
+  expect_part 'a row of a call that passes' "$flat" 'AllReduce fp32 Sum x 1 unknown 7 28 0 - small'
+  expect_part 'a row of a compressed call' "$flat" 'AllReduce fp32 Sum x 9 gradient 10 360 7 q4 compressed'
+  expect_part 'what the guard found' "$flat" 'AllReduce fp32 Sum x 9 q4 3 1 0.0125 1.5 0.995'
+  expect_part 'figures that are missing' "$flat" 'AllReduce fp32 Sum x 8 q4 2 0 - - -'
+  expect_part 'what they mean' "$out" 'V the result'
+  [[ "$out" != *'Sum x 7'* ]]
+  expect 'nothing is said of what was not checked' "$?" 0
+  expect_part 'why' "$out" 'small: it is smaller than CINCH_MIN_BYTES'
+  expect_part 'and what to do' "$out" 'What to do: lower CINCH_MIN_BYTES'
+  expect_part 'reasons that have passed by' "$out" 'warmup: '
+  expect_part 'a verdict' "$out" 'communicator 2 rank 0 of 2: pass: rank 1 runs without Cinch'
+  expect_part 'a reason that is unknown' "$out" 'rotten: a reason of another version'
+  [[ "$out" != *'compressed: '* ]]
+  expect 'nothing is said of what is compressed' "$?" 0
+  run "$cinch" explain --report "$root/none.json"
+  expect 'no such report' "$status" 2
+  expect_part 'no such report, message' "$err" "$root/none.json: there is no such file"
+  for text in '' '[]' '{"communicators": 3}' '{"communicators": [{"name": 1}]}'; do
+    echo "$text" > "$root/bad.json"
+    run "$cinch" explain --report "$root/bad.json"
+    expect "not a report: $text" "$status" 2
+    expect_part "not a report: $text, message" "$err" 'is no report'
+  done
+  run "$cinch" explain --report "$root/report.json" --codecs
+  expect 'two topics' "$status" 2
+  run "$cinch" explain
+  expect 'no topic' "$status" 2
+}
+
 usage_is_checked() {
   run "$cinch"
   expect 'no command at all' "$status" 2
@@ -204,6 +257,7 @@ run_refuses_two_networks
 bad_settings_are_named
 config_shows_values_and_sources
 config_page_is_up_to_date
+report_is_explained
 usage_is_checked
 
 echo "$((checks - failures)) of $checks checks passed"

@@ -59,6 +59,11 @@ void printMarkdown() {
       "`cinch config` prints them with the values in force.\n\n"
       "*Agreed*: all ranks of a communicator must have the same value; where they differ, Cinch\n"
       "passes that communicator's calls to NCCL unchanged and names the rank.\n\n"
+      "Nothing has to be set. An AllReduce whose place in the training step is known gets adaptive\n"
+      "precision with error feedback, a ReduceScatter 8 bits; averages whose place is ambiguous get\n"
+      "8 bits without feedback. Everything else passes, also calls in CUDA graphs, and benchmarks\n"
+      "that make one call over and over, as nccl-tests do: `CINCH_SLOTS=signature` is for those.\n"
+      "[architecture.md](architecture.md#places) says what is known of a place, and how.\n\n"
       "| name | default | range | agreed | meaning |\n"
       "|---|---|---|---|---|\n");
   for (const ParamRow& param : readParams(nothing).rows) {

@@ -30,6 +30,7 @@ enum class OutputFormat { text, json, markdown };
 int printConfig(OutputFormat format);
 
 struct ExplainOptions {
+  std::string report;  // to explain instead of codecs, where there is one
   OutputFormat format = OutputFormat::text;
   uint64_t nValues = 1 << 18;  // that errors are measured on
   double scale = 1.0;          // their standard deviation, but for heavy tails
@@ -37,6 +38,10 @@ struct ExplainOptions {
 
 // Prints every codec: what it sends for a value, and the error that it makes, measured now.
 int explainCodecs(const ExplainOptions& options);
+
+// Prints what became of each sort of call in a report (CINCH_STATS, JSON), why, and what can be
+// done about it.
+int explainReport(const std::string& path);
 
 // Writes what is wrong with the CINCH_* variables to stderr.
 void printWarnings();

@@ -52,12 +52,20 @@ void addConfig(CLI::App& app, OutputFormat& format, int& status) {
 
 void addExplain(CLI::App& app, cinch::ExplainOptions& options, int& status) {
   CLI::App* explain = app.add_subcommand("explain", "print what Cinch can do to a program's calls");
-  explain->add_flag("--codecs")->required()->description("every codec, its size and its error");
+  CLI::App* topic = explain->add_option_group("topic")->require_option(1);
+  topic->add_flag("--codecs")->description("every codec, its size and its error");
+  CLI::Option* report = topic->add_option("--report", options.report,
+                                          "a report of CINCH_STATS (JSON): what became of the "
+                                          "calls, and why");
   addFormats(*explain, options.format, "docs/codecs.md");
   explain->add_option("--values", options.nValues, "how many values errors are measured on")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 28));
   explain->add_option("--scale", options.scale, "their standard deviation");
-  explain->callback([&options, &status] { status = cinch::explainCodecs(options); });
+  for (CLI::Option* option : explain->get_options())
+    if (!option->get_name().starts_with("--help")) option->excludes(report);
+  explain->callback([&options, &status, report] {
+    status = *report ? cinch::explainReport(options.report) : cinch::explainCodecs(options);
+  });
 }
 
 }  // namespace

@@ -34,4 +34,11 @@ inline uint64_t sumOf(std::span<const uint64_t> counts) {
   return sum;
 }
 
+// The elements of a bucket.
+inline uint64_t countOf(const BucketLayout& bucket) {
+  uint64_t count = 0;
+  for (const Layer& layer : bucket) count += layer.count;
+  return count;
+}
+
 }  // namespace cinch

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "interpose/policy/layers/layer_claims.h"
 #include "interpose/policy/layers/shape_search.h"
 
 namespace cinch {
@@ -59,58 +60,25 @@ BucketOrder orderOfRegistration(uint32_t nParameters) {
   return order;
 }
 
-// What models say of the calls of a period.
-class Claims {
- public:
-  explicit Claims(std::span<const uint64_t> period)
-      : twice_(period.begin(), period.end()), layouts_(period.size()), disputed_(period.size()) {
-    twice_.insert(twice_.end(), period.begin(), period.end());
+// Tries all buckets of a model from every call on.
+void claimBuckets(LayerClaims& claims, const ShapeSearch& search) {
+  if (search.nBuckets() > claims.nCalls()) return;
+  std::vector<std::pair<size_t, std::vector<BucketLayout>>> found;
+  uint64_t work = kMaxWork;
+  for (size_t start = 0; start < claims.nCalls() && work > 0; ++start) {
+    const auto counts = claims.from(start).first(search.nBuckets());
+    if (auto layouts = search.find(counts, work)) found.emplace_back(start, std::move(*layouts));
   }
+  if (work == 0) return;  // what has not been tried could dispute what was found
+  for (auto& [start, layouts] : found) claims.make(start, std::move(layouts));
+}
 
-  // Tries all buckets of a model from every call on.
-  void makeAll(const ShapeSearch& search) {
-    if (search.nBuckets() > layouts_.size()) return;
-    std::vector<std::pair<size_t, std::vector<BucketLayout>>> found;
-    uint64_t work = kMaxWork;
-    for (size_t start = 0; start < layouts_.size() && work > 0; ++start) {
-      const auto counts = from(start).first(search.nBuckets());
-      if (auto layouts = search.find(counts, work)) found.emplace_back(start, std::move(*layouts));
-    }
-    if (work == 0) return;  // what has not been tried could dispute what was found
-    for (auto& [start, layouts] : found) make(start, std::move(layouts));
-  }
-
-  // Tries to cut a model into buckets from every call on.
-  void makeCuts(const BucketLayout& model) {
-    for (size_t start = 0; start < layouts_.size(); ++start)
-      if (auto layouts = cutFromEnd(model, from(start))) make(start, std::move(*layouts));
-  }
-
-  std::vector<BucketLayout> undisputed() {
-    for (size_t i = 0; i < layouts_.size(); ++i)
-      if (disputed_[i]) layouts_[i].clear();
-    return std::move(layouts_);
-  }
-
- private:
-  std::span<const uint64_t> from(size_t start) const {
-    return std::span(twice_).subspan(start, layouts_.size());
-  }
-
-  void make(size_t start, std::vector<BucketLayout> layouts) {
-    for (size_t i = 0; i < layouts.size(); ++i) {
-      const size_t call = (start + i) % layouts_.size();
-      if (layouts_[call].empty())
-        layouts_[call] = std::move(layouts[i]);
-      else if (layouts_[call] != layouts[i])
-        disputed_[call] = true;
-    }
-  }
-
-  std::vector<uint64_t> twice_;  // the period
-  std::vector<BucketLayout> layouts_;
-  std::vector<bool> disputed_;
-};
+// Tries to cut a model into buckets from every call on.
+void claimCuts(LayerClaims& claims, const BucketLayout& model) {
+  for (size_t start = 0; start < claims.nCalls(); ++start)
+    if (auto layouts = cutFromEnd(model, claims.from(start)))
+      claims.make(start, std::move(*layouts));
+}
 
 }  // namespace
 
@@ -164,10 +132,10 @@ void DdpListener::beginOrder(std::span<const int32_t> numbers) {
 }
 
 std::vector<BucketLayout> DdpListener::layoutsOf(std::span<const uint64_t> period) const {
-  Claims claims(period);
+  LayerClaims claims(period);
   for (const DdpShapes& model : models_)
     for (const BucketOrder& order : orders_)
-      if (fits(order, model)) claims.makeAll(ShapeSearch(model, order));
+      if (fits(order, model)) claimBuckets(claims, ShapeSearch(model, order));
   return claims.undisputed();
 }
 
@@ -177,14 +145,14 @@ bool DdpListener::hasOrder(const DdpShapes& model) const {
 }
 
 std::vector<BucketLayout> DdpListener::layoutsWithoutOrder(std::span<const uint64_t> period) const {
-  Claims claims(period);
+  LayerClaims claims(period);
   const uint64_t total = sumOf(period);
   for (const DdpShapes& model : models_) {
     if (hasOrder(model)) continue;
     uint64_t work = kMaxWork;
     const BucketOrder order = orderOfRegistration(model.nParameters());
     if (const auto layout = ShapeSearch(model, order).find({&total, 1}, work))
-      claims.makeCuts(layout->front());
+      claimCuts(claims, layout->front());
   }
   return claims.undisputed();
 }

@@ -5,24 +5,11 @@
 #include <string>
 #include <utility>
 
+#include "common/text.h"
+
 namespace cinch {
 
 namespace {
-
-std::string_view trim(std::string_view text) {
-  constexpr const char* kBlanks = " \t\r";
-  const size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
-
-// Removes and returns what stands before the first separator, or all.
-std::string_view takeUntil(std::string_view& text, char separator) {
-  const size_t end = text.find(separator);
-  const std::string_view taken = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return trim(taken);
-}
 
 std::optional<uint64_t> numberFrom(std::string_view field, uint64_t max) {
   uint64_t number = 0;
@@ -39,7 +26,7 @@ class Parser {
  public:
   Result<void> addLine(std::string_view line) {
     ++lineNumber_;
-    const std::string_view content = takeUntil(line, '#');
+    const std::string_view content = takeUntil(line, "#");
     if (content.empty()) return {};
     const bool isFirst = !std::exchange(hasContent_, true);
     return isFirst && content.starts_with("bucket") ? Result<void>() : addLayer(content);
@@ -53,8 +40,8 @@ class Parser {
 
  private:
   Result<void> addLayer(std::string_view fields) {
-    const std::string_view bucket = takeUntil(fields, ','), elements = takeUntil(fields, ','),
-                           dims = takeUntil(fields, ',');
+    const std::string_view bucket = takeUntil(fields, ","), elements = takeUntil(fields, ","),
+                           dims = takeUntil(fields, ",");
     CINCH_TRY(enterBucket(bucket));
     const auto count = numberFrom(elements, kMaxLayerCount);
     if (!count || *count == 0)
@@ -98,7 +85,7 @@ class Parser {
 
 Result<std::vector<BucketLayout>> parseLayerFile(std::string_view text) {
   Parser parser;
-  while (!text.empty()) CINCH_TRY(parser.addLine(takeUntil(text, '\n')));
+  while (!text.empty()) CINCH_TRY(parser.addLine(takeUntil(text, "\n")));
   return parser.finish();
 }
 

@@ -62,9 +62,7 @@ class TileOwners {
 };
 
 Segments runsOf(uint64_t count, const BucketLayout& layers) {
-  uint64_t total = 0;
-  for (const Layer& layer : layers) total += layer.count;
-  const bool isKnown = total == count;
+  const bool isKnown = countOf(layers) == count;
   TileOwners owners;
   if (isKnown)
     for (const Layer& layer : layers) owners.add(layer.count, layer.dims <= 1);

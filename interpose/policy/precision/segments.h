@@ -13,6 +13,13 @@ namespace cinch {
 // (bench/adaptive).
 inline constexpr uint64_t kSegmentTiles = 64;
 
+// That of a bucket of `count` values: small buckets are cut finer, as they have layers, too.
+constexpr uint64_t longestSegment(uint64_t count) {
+  constexpr uint64_t kWanted = 64;
+  const uint64_t nTiles = wire::ShardLayout::tilesOf(count);
+  return nTiles < kWanted * kSegmentTiles ? nTiles / kWanted + 1 : kSegmentTiles;
+}
+
 // Segments of a bucket of `count` values, in order; together they have ShardLayout::tilesOf(count)
 // tiles. Layers of one dimension or none are kept raw, and neighbours of that kind count as one
 // layer. A tile belongs to the layer that has most of its values, to the first of equals; a layer

@@ -19,7 +19,7 @@ int launchDecode(const DecodeLaunch* launch, void* stream) {
       launch->call, true, [&]<class Elements, class Codecs>() -> Kernel<DecodeLaunch> {
         return decodeKernel<Elements, Codecs>;
       });
-  return launchRows(kernel, launch->call.layout.nShards, *launch, stream);
+  return launchShards(kernel, launch->call.layout.nShards, *launch, stream);
 }
 
 }  // namespace cinch::cuda

@@ -1,4 +1,4 @@
-// What the three launches share: a grid, and the launch itself.
+// What the launches share: a grid, and the launch itself.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,17 +20,34 @@ inline bool isCodedBuffer(const uint8_t* buffer) {
 // Enqueues `kernel` with a copy of `launch`. The error is this call's own: the runtime's last error
 // may be an old one.
 template <class Launch>
-cudaError_t launchRows(Kernel<Launch> kernel, uint32_t nRows, const Launch& launch, void* stream) {
-  if (!kernel) return cudaErrorInvalidValue;
+cudaError_t launchGrid(Kernel<Launch> kernel, dim3 grid, uint32_t nThreads, const Launch& launch,
+                       void* stream) {
   cudaLaunchConfig_t config = {};
-  // Mixed shards are described in device memory; none has more tiles than the bucket.
-  const wire::ShardLayout& layout = launch.call.layout;
-  const uint64_t nTiles = layout.isMixed() ? layout.tiles() : layout.shardTiles(0);
-  if (const cudaError_t error = gridFor(nTiles, nRows, &config.gridDim)) return error;
-  config.blockDim = dim3(kThreadsPerCta);
+  config.gridDim = grid;
+  config.blockDim = dim3(nThreads);
   config.stream = static_cast<cudaStream_t>(stream);
   void* arguments[] = {const_cast<Launch*>(&launch)};
   return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), arguments);
+}
+
+// The same in rows of CTAs that share `nTiles` tiles each.
+template <class Launch>
+cudaError_t launchRows(Kernel<Launch> kernel, uint64_t nTiles, uint32_t nRows, const Launch& launch,
+                       void* stream) {
+  dim3 grid;
+  if (const cudaError_t error = gridFor(nTiles, nRows, &grid)) return error;
+  return launchGrid(kernel, grid, kThreadsPerCta, launch, stream);
+}
+
+// The same on the shards of a call, or on one of them.
+template <class Launch>
+cudaError_t launchShards(Kernel<Launch> kernel, uint32_t nShards, const Launch& launch,
+                         void* stream) {
+  if (!kernel) return cudaErrorInvalidValue;
+  // Mixed shards are described in device memory; none has more tiles than the bucket.
+  const wire::ShardLayout& layout = launch.call.layout;
+  const uint64_t nTiles = layout.isMixed() ? layout.tiles() : layout.shardTiles(0);
+  return launchRows(kernel, nTiles, nShards, launch, stream);
 }
 
 }  // namespace cinch::cuda

@@ -31,7 +31,7 @@ int launchEncode(const EncodeLaunch* launch, void* stream) {
   const auto kernel = chooseKernel<Kernel<EncodeLaunch>>(
       launch->call, kept != Kept::anything,
       [&]<class Elements, class Codecs>() { return kernelFor<Elements, Codecs>(kept); });
-  return launchRows(kernel, launch->call.layout.nShards, *launch, stream);
+  return launchShards(kernel, launch->call.layout.nShards, *launch, stream);
 }
 
 }  // namespace cinch::cuda

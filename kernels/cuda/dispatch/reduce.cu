@@ -27,7 +27,7 @@ int launchReduce(const ReduceLaunch* launch, void* stream) {
         if (launch->values) return reduceIntoValuesKernel<Elements, Codecs>;
         return reduceKernel<Elements, Codecs>;
       });
-  return launchRows(kernel, 1, *launch, stream);
+  return launchShards(kernel, 1, *launch, stream);
 }
 
 }  // namespace cinch::cuda

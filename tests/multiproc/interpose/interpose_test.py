@@ -6,6 +6,7 @@ the exact sum. Arguments: PROGRAM PRELOAD (what goes into LD_PRELOAD).
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 import unittest
@@ -16,10 +17,10 @@ from ranks import run_ranks  # noqa: E402
 PROGRAM = PRELOAD = None
 WARMUP = 3  # calls that pass before the first compressed one
 # Two quantisations of independent uniform data, from the block codec's own error on it.
-BOUND = {"q8": 2.5e-4, "q4": 5e-2, "q2": 1.2, "q5-64": 1e-2, "c3": 0.2, "h4": 5e-2, "fp8": 5e-3, "nvfp4": 5e-2,
-         "sign": 1.2}
-FLOOR = {"q8": 1e-6, "q4": 1e-3, "q2": 3e-2, "q5-64": 2e-4, "c3": 1e-2, "h4": 5e-3, "fp8": 2e-4, "nvfp4": 5e-3,
-         "sign": 5e-2}
+BOUND = {"auto": 0.2, "q8": 2.5e-4, "q4": 5e-2, "q2": 1.2, "q5-64": 1e-2, "c3": 0.2, "h4": 5e-2, "fp8": 5e-3,
+         "nvfp4": 5e-2, "sign": 1.2}
+FLOOR = {"auto": 1e-2, "q8": 1e-6, "q4": 1e-3, "q2": 3e-2, "q5-64": 2e-4, "c3": 1e-2, "h4": 5e-3, "fp8": 2e-4,
+         "nvfp4": 5e-3, "sign": 5e-2}
 
 
 def arguments(**options):
@@ -27,7 +28,8 @@ def arguments(**options):
 
 
 def launch(ranks=2, preload=True, env=None, rank_env=None, rank_args=None, deadline=60, **options):
-    values = {"LD_PRELOAD": PRELOAD} if preload else {}
+    # A call that is made over and over is no step of a job: its signature has to do.
+    values = {"LD_PRELOAD": PRELOAD, "CINCH_SLOTS": "signature"} if preload else {}
     values.update(env or {})
     return run_ranks([PROGRAM] + arguments(**options), ranks, values, rank_env, rank_args, deadline)
 
@@ -187,6 +189,171 @@ class Disagreement(Base):
         self.assertRegex(outcomes[1].output, r"WARN.*without Cinch")
 
 
+class Rules(Base):
+    def test_they_let_calls_pass(self):
+        plain = launch(2, preload=False, count=50000)
+        ruled = launch(2, env={"CINCH_RULES": "pass dtype=fp32 ranks=..2"}, count=50000)
+        self.assert_done(ruled)
+        self.assertEqual([calls(o) for o in ruled], [calls(o) for o in plain])
+        self.assert_compressed(launch(3, env={"CINCH_RULES": "pass dtype=fp32 ranks=..2"}, count=50000), "auto")
+
+    def test_they_compress_what_is_small_and_name_the_codec(self):
+        outcomes = launch(2, env={"CINCH_RULES": "compress q4 max_bytes=64K"}, count=8192)
+        self.assert_done(outcomes)
+        self.assert_identical(outcomes)
+        self.assert_compressed(outcomes, "q4")
+
+    def test_a_file_and_a_text_can_say_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(f"{folder}/rules.csv", "w", encoding="utf-8") as file:
+                file.write("dtype,action  # columns in any order\nfp32,q4\n")
+            outcomes = launch(2, rank_env={0: {"CINCH_RULES": f"{folder}/rules.csv"},
+                                           1: {"CINCH_RULES": "q4 dtype=fp32"}}, count=50000)
+        self.assert_done(outcomes)
+        self.assert_compressed(outcomes, "q4")
+
+    def test_different_ones_are_named_and_all_pass(self):
+        outcomes = launch(3, rank_env={1: {"CINCH_RULES": "pass dtype=bf16"}}, count=50000)
+        self.assert_done(outcomes)
+        for outcome in outcomes:
+            self.assertRegex(outcome.output, r"WARN.*rank 1 .*rules=[0-9a-f]{16} there, none on rank 0")
+            self.assertLess(max(nmse for nmse, _, _ in calls(outcome)), 1e-5)
+
+    def test_bad_ones_are_named_and_all_pass(self):
+        for rules, message in (("pass dtype=int9", r"rule 1, dtype: 'int9' should be fp32"),
+                               ("/no/such/file", r"/no/such/file: there is no such file")):
+            with self.subTest(rules):
+                outcomes = launch(2, rank_env={1: {"CINCH_RULES": rules}}, count=50000)
+                self.assert_done(outcomes)
+                for outcome in outcomes:
+                    self.assertRegex(outcome.output, "WARN.*rank 1 .*cannot take part: .*" + message)
+                    self.assertLess(max(nmse for nmse, _, _ in calls(outcome)), 1e-5)
+                self.assertRegex(outcomes[1].output, "INIT .*" + message)
+
+
+class Observe(Base):
+    def test_the_table_is_printed_and_nothing_changes(self):
+        plain = launch(2, preload=False, count=50000)
+        outcomes = launch(2, env={"CINCH_MODE": "observe", "CINCH_CODEC": "q8", "NCCL_DEBUG": "INFO"}, count=50000,
+                          extra="broadcast")
+        self.assert_done(outcomes)
+        self.assertEqual([calls(o) for o in outcomes], [calls(o) for o in plain])
+        for outcome in outcomes:
+            self.assertRegex(outcome.output, r"INFO CINCH/POLICY call +taken for")
+            self.assertRegex(outcome.output,
+                             r"INFO CINCH/POLICY AllReduce fp32 Sum x 50000 +gradient +\d+ +\d+ +0 +q8 +observe")
+            self.assertRegex(outcome.output, r"INFO CINCH/POLICY Broadcast int\d+ x \d+ +not a gradient .* - +kind")
+
+    def test_the_first_steps_pass(self):
+        outcomes = launch(2, env={"CINCH_WARMUP_STEPS": "6"}, count=50000, calls=9)
+        self.assert_done(outcomes)
+        self.assert_compressed(outcomes, "auto", first=6)
+
+
+class Layers(Base):
+    """Where layers begin is known to rank 0 alone, which asks for it when it plans the precision."""
+
+    def known(self, ranks=2, env=None, **options):
+        """What each rank's log says of layers, in a job whose only bucket is a matrix and a vector."""
+        settings = {"CINCH_GUARD_EVERY": "1", "NCCL_DEBUG": "INFO"}
+        outcomes = launch(ranks, env={**settings, **(env or {})}, count=100003, calls=30, **options)
+        self.assert_done(outcomes)
+        self.assert_identical(outcomes)
+        return [[line for line in outcome.output.splitlines() if " the layers of " in line] for outcome in outcomes]
+
+    def test_pytorch_says_so_itself(self):
+        for ranks, grouped in ((2, 0), (3, 1)):
+            with self.subTest(grouped=grouped):
+                planner, *others = self.known(ranks, extra="ddp", grouped=grouped)
+                self.assertEqual(len(planner), 1)
+                self.assertRegex(planner[0], r"the layers of (\d+) of \1 buckets are known from what PyTorch")
+                self.assertEqual(others, [[]] * (ranks - 1))
+
+    def test_other_broadcasts_say_nothing(self):
+        self.assertEqual(self.known(extra="broadcast"), [[], []])
+
+    def test_a_file_says_so(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("bucket,elements,dims,name\n0,3,1,bias\n0,100000,2,weight\n")
+            file.flush()
+            planner, other = self.known(env={"CINCH_LAYERS": file.name}, extra="ddp")
+        self.assertEqual(len(planner), 1)
+        self.assertIn("the layers of 1 of 1 buckets are known from CINCH_LAYERS", planner[0])
+        self.assertEqual(other, [])
+
+
+class Restart(Base):
+    """Jobs one after the other, which leave what error feedback owes to the next: CINCH_RESIDUAL_DIR."""
+
+    STEPS = 4  # compressed ones of a job
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = f"{folder.name}/made/by/cinch"
+
+    def job(self, first=0, steps=STEPS, ranks=2, folder=None, count=50000, env=None):
+        """The compressed results of a job whose calls begin with that of number `first`."""
+        settings = {"CINCH_CODEC": "q4", "CINCH_SLOTS": "signature", "CINCH_GUARD_EVERY": "0", "NCCL_DEBUG": "INFO",
+                    "RANK": None, "SLURM_PROCID": None, **(env or {})}
+        if folder is not None:
+            settings["CINCH_RESIDUAL_DIR"] = folder
+        outcomes = launch(ranks, env=settings, count=count, first=first, calls=WARMUP + steps)
+        self.assert_done(outcomes)
+        self.assert_identical(outcomes)
+        self.assert_compressed(outcomes, "q4")
+        return [value for _, value, _ in calls(outcomes[0])[WARMUP:]], outcomes
+
+    def test_is_not_noticed(self):
+        whole, _ = self.job(steps=2 * self.STEPS)
+        first, _ = self.job(folder=self.folder)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["rank0of2.comm0.cinch", "rank1of2.comm0.cinch"])
+        second, outcomes = self.job(first=self.STEPS, folder=self.folder)
+        self.assertEqual(first + second, whole)
+        for rank, outcome in enumerate(outcomes):
+            self.assertRegex(outcome.output, f"INFO .*residuals of 1 slots go on from {self.folder}/rank{rank}of2")
+        without, _ = self.job(first=self.STEPS)
+        self.assertNotEqual(without, second, "feedback changed nothing")
+
+    def test_with_other_ranks_or_slots_starts_from_zero(self):
+        self.job(folder=self.folder)
+        for other, line in (({"ranks": 3}, "INFO .*there is no .*/rank0of3.comm0.cinch"),
+                            ({"count": 50001}, "WARN .*the slots differ: AllReduce fp32 Sum x 50001 .* is not there"),
+                            ({"env": {"CINCH_RESIDUAL": "bf16"}}, "WARN .*in another form there")):
+            with self.subTest(**other):
+                expected, _ = self.job(**other)
+                with tempfile.TemporaryDirectory() as copy:
+                    for name in os.listdir(self.folder):
+                        shutil.copy(f"{self.folder}/{name}", copy)
+                    results, outcomes = self.job(folder=copy, **other)
+                self.assertEqual(results, expected)
+                self.assertRegex(outcomes[0].output, "residuals start from zero")
+                self.assertRegex(outcomes[0].output, line)
+
+    def test_with_files_that_are_not_its_own_starts_from_zero(self):
+        expected, _ = self.job()
+        self.job(folder=self.folder)
+        mine, other = (f"{self.folder}/rank{rank}of2.comm0.cinch" for rank in range(2))
+        with open(mine, "rb") as file:
+            content = file.read()
+        os.replace(mine, other)
+        with open(mine, "wb") as file:
+            file.write(content[:-100])
+        results, outcomes = self.job(folder=self.folder)
+        self.assertEqual(results, expected)
+        self.assertRegex(outcomes[0].output, "WARN .*its size is not what it says")
+        self.assertRegex(outcomes[1].output, "WARN .*it is of rank 0 of 2")
+
+    def test_without_a_folder_is_a_warning(self):
+        expected, _ = self.job()
+        with tempfile.NamedTemporaryFile() as file:
+            results, outcomes = self.job(folder=f"{file.name}/folder")
+        self.assertEqual(results, expected)
+        for outcome in outcomes:
+            self.assertRegex(outcome.output, "WARN .*residuals start from zero.*cannot make .*/folder")
+            self.assertRegex(outcome.output, "WARN .*residuals not saved to .*cannot make .*/folder")
+
+
 class Failure(Base):
     def test_a_rank_killed_before_any_call_ends_the_others(self):
         for kill_at in (0, 2, 3, 5):
@@ -203,7 +370,7 @@ class Failure(Base):
         self.assert_done(outcomes)
         self.assertRegex(outcomes[0].output, r"WARN.*CINCH_CODEC.*q9")
         self.assertRegex(outcomes[0].output, r"WARN.*CINCH_COEDC.*CINCH_CODEC")
-        self.assert_compressed(outcomes, "q8")
+        self.assert_compressed(outcomes, "auto")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ namespace {
 using Options = std::map<std::string, std::string>;
 
 struct Job {
-  int rank, ranks, calls, kill, lag;
+  int rank, ranks, first, calls, kill, lag;
   size_t count;
   ncclDataType_t type;
   ncclRedOp_t op;
@@ -60,6 +60,7 @@ Job jobOf(const Options& o) {
   const std::string type = get(o, "type", "fp32");
   return Job{.rank = std::stoi(get(o, "rank", "0")),
              .ranks = std::stoi(get(o, "ranks", "1")),
+             .first = std::stoi(get(o, "first", "0")),
              .calls = std::stoi(get(o, "calls", "6")),
              .kill = std::stoi(get(o, "kill-at", "-1")),
              .lag = std::stoi(get(o, "lag-ms", "0")),
@@ -225,6 +226,38 @@ void reduceOnce(const Job& job, ncclComm_t comm, cudaStream_t stream, const Buff
   if (job.grouped) check(ncclGroupEnd(), "ncclGroupEnd");
 }
 
+template <class T>
+T* toDevice(const std::vector<T>& values) {
+  void* memory = nullptr;
+  const size_t nBytes = values.size() * sizeof(T);
+  check(cudaMalloc(&memory, nBytes), "cudaMalloc");
+  check(cudaMemcpy(memory, values.data(), nBytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+  return static_cast<T*>(memory);
+}
+
+void broadcast(const Job& job, const std::vector<int32_t>& numbers, ncclComm_t comm,
+               cudaStream_t stream) {
+  int32_t* const memory = toDevice(numbers);
+  if (job.grouped) check(ncclGroupStart(), "ncclGroupStart");
+  check(ncclBroadcast(memory, memory, numbers.size(), ncclInt32, 0, comm, stream), "ncclBroadcast");
+  if (job.grouped) check(ncclGroupEnd(), "ncclGroupEnd");
+}
+
+// What PyTorch DDP says of a model of a matrix with 100 columns and a vector with the rest, whose
+// gradients are one bucket.
+void sendModel(const Job& job, ncclComm_t comm, cudaStream_t stream) {
+  const auto rows = static_cast<int64_t>(job.count / 100),
+             rest = static_cast<int64_t>(job.count % 100);
+  int64_t* const all = toDevice(std::vector<int64_t>(static_cast<size_t>(job.ranks), 2));
+  check(ncclAllGather(all + job.rank, all, 1, ncclInt64, comm, stream), "ncclAllGather");
+  const std::vector<int64_t> sizesAndStrides = {rows, 100, 100, 1, rest, 1};
+  int64_t* const shapes = toDevice(sizesAndStrides);
+  check(ncclBroadcast(shapes, shapes, sizesAndStrides.size(), ncclInt64, 0, comm, stream),
+        "ncclBroadcast");
+  broadcast(job, {1, 0, 1}, comm, stream);  // the vector first; one bucket
+  broadcast(job, {2}, comm, stream);        // of both
+}
+
 // What frameworks send besides gradients: must pass and stay exact.
 void extras(const Job& job, ncclComm_t comm, cudaStream_t stream) {
   static int32_t* order = nullptr;
@@ -235,8 +268,9 @@ void extras(const Job& job, ncclComm_t comm, cudaStream_t stream) {
 
 void run(const Job& job, ncclComm_t comm, cudaStream_t stream) {
   Buffers buffers = allocate(job);
+  if (job.extra == "ddp") sendModel(job, comm, stream);
   std::vector<char> output(job.count * bytesPerValue(job));
-  for (int call = 0; call < job.calls; ++call) {
+  for (int call = job.first; call < job.first + job.calls; ++call) {
     if (call == job.kill) raise(SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(job.lag));
     if (job.moving && call % 2 == 1) buffers = allocate(job);

@@ -12,7 +12,7 @@ using namespace surface;
 std::vector<Case> allCases() {
   std::vector<Case> all;
   for (const auto* cases : {&groupCases(), &operationCases(), &communicatorCases(), &graphCases(),
-                            &trapCases(), &largeCases()})
+                            &trapCases(), &largeCases(), &defaultCases()})
     all.insert(all.end(), cases->begin(), cases->end());
   return all;
 }

@@ -96,5 +96,6 @@ const std::vector<Case>& communicatorCases();
 const std::vector<Case>& graphCases();
 const std::vector<Case>& trapCases();
 const std::vector<Case>& largeCases();
+const std::vector<Case>& defaultCases();
 
 }  // namespace surface

@@ -49,7 +49,8 @@ std::string assign(const ParamRow& row, const std::string& value) {
 TEST(ReadParams, NothingSetGivesTheDefaults) {
   const ParamSet set = read({});
   EXPECT_EQ(set.params.mode, Mode::on);
-  EXPECT_EQ(set.params.codec, "q8");
+  EXPECT_EQ(set.params.codec, "auto");
+  EXPECT_EQ(set.params.slots, SlotChoice::sequence);
   EXPECT_EQ(set.params.errorFeedback, "auto");
   EXPECT_EQ(set.params.minBytes, 65536u);
   EXPECT_EQ(set.params.warmupCalls, 3);
@@ -133,7 +134,7 @@ TEST(ReadParams, FirstOfSeveralCounts) {
 
 TEST(ReadParams, EmptyIsUnset) {
   const ParamSet set = read({"CINCH_CODEC=", "CINCH_ERROR_FEEDBACK=", "CINCH_STATS="});
-  EXPECT_EQ(set.params.codec, "q8");
+  EXPECT_EQ(set.params.codec, "auto");
   EXPECT_EQ(set.params.errorFeedback, "auto");
   EXPECT_TRUE(set.warnings.empty());
 }

@@ -14,11 +14,20 @@ namespace {
 using nlohmann::json;
 
 CommFigures exampleComm() {
-  CommFigures comm{"comm 1 rank 0 of 4", 0, 4, "compress", {}, {}};
+  CommFigures comm{"comm 1 rank 0 of 4", 0, 4, "compress", {}, {}, {}};
   comm.slots.push_back({"AllReduce fp32 Sum x 4194304", "q4", 0.1, 200, 3355443200, 668467200, 7.53,
                         0.0034, 0.0031, 2});
   comm.slots.push_back({"AllReduce bf16 Avg x 9", "q8", 0, 7, 126, 96, 1.97, 0.5, 0.25, 0});
   comm.passed = {{"small", 12, 480}, {"warmup", 4, 1024}};
+  comm.calls = {{"AllReduce fp32 Sum x 4194304",
+                 "gradient",
+                 204,
+                 3422552064,
+                 200,
+                 "q4",
+                 "compressed",
+                 {{"compressed", 200}, {"warmup", 4}}},
+                {"AllReduce fp32 Sum x 10", "unknown", 12, 480, 0, "", "small", {{"small", 12}}}};
   return comm;
 }
 
@@ -42,7 +51,18 @@ TEST(StatsFormat, JsonHoldsEveryFigure) {
             json::parse(R"({"name": "AllReduce fp32 Sum x 4194304", "codec": "q4", "gain": 0.1,
                             "calls": 200, "bytes_in": 3355443200, "wire_bytes": 668467200,
                             "ratio": 7.53, "nmse": 0.0034, "nmse_reduce": 0.0031,
-                            "residual_resets": 2})"));
+                            "residual_resets": 2, "residual_strangers": 0,
+                            "residual_overflows": 0, "plans": 0, "bits_per_value": 0.0,
+                            "codec_in_force": null,
+                            "guard": {"checks": 0, "breaches": 0, "nmse": 0.0,
+                                      "power_ratio": 0.0, "cosine": 0.0, "budget": 0.0}})"));
+  EXPECT_EQ(comm.at("calls").size(), 2u);
+  EXPECT_EQ(comm.at("calls").at(0),
+            json::parse(R"({"name": "AllReduce fp32 Sum x 4194304", "class": "gradient",
+                            "calls": 204, "bytes": 3422552064, "compressed": 200, "codec": "q4",
+                            "latest": "compressed",
+                            "outcomes": {"compressed": 200, "warmup": 4}})"));
+  EXPECT_TRUE(comm.at("calls").at(1).at("codec").is_null());
   EXPECT_EQ(comm.at("passed"), json::parse(R"({"small": {"calls": 12, "bytes": 480},
                                                "warmup": {"calls": 4, "bytes": 1024}})"));
   EXPECT_EQ(comm.at("totals"), json::parse(R"({"compressed_calls": 207, "bytes_in": 3355443326,
@@ -77,6 +97,50 @@ TEST(StatsFormat, TextHoldsTheFiguresInAlignedColumns) {
   EXPECT_EQ(lines[6].size(), lines[7].size()) << text;  // of the passed calls
 }
 
+TEST(StatsFormat, TheTableOfCallsIsAligned) {
+  const std::vector<std::string> lines = linesOf(formatCalls(exampleComm().calls));
+  ASSERT_EQ(lines.size(), 3u);
+  for (const char* part : {"taken for", "compressed", "codec", "latest"})
+    EXPECT_NE(lines[0].find(part), std::string::npos) << part;
+  for (const char* part : {"AllReduce fp32 Sum x 10 ", "unknown", "12", "480", " - ", "small"})
+    EXPECT_NE(lines[2].find(part), std::string::npos) << part;
+  EXPECT_EQ(lines[0].size(), lines[1].size());
+  EXPECT_EQ(lines[1].size(), lines[2].size());
+}
+
+TEST(StatsFormat, WhatFewSlotsHaveIsOnlyShownThere) {
+  CommFigures comm = exampleComm();
+  const std::string without = formatText({comm});
+  for (const char* part : {"in force", "bits per value", "precision", "dropped", "guard"})
+    EXPECT_EQ(without.find(part), std::string::npos) << part;
+  SlotFigures& slot = comm.slots[1];
+  slot.strangers = 3;
+  slot.overflows = 4;
+  slot.plans = 5;
+  slot.bitsPerValue = 2.75;
+  slot.codecInForce = "q6";
+  slot.guard = {6, 1, 0.01, 1.25, 0.995, 0.02};
+  const std::string text = formatText({comm});
+  EXPECT_NE(text.find("  AllReduce bf16 Avg x 9: q6 in force, 2.75 bits per value, 5 changes of "
+                      "precision, 3 residuals of other buffers dropped, 4 residuals out of "
+                      "proportion dropped, guard: 6 checks, 1 beyond the budget, last nmse 0.01 of "
+                      "0.02 allowed, power 1.25 of the exact result's, cosine 0.995\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(linesOf(text).size(), linesOf(without).size() + 1);
+  const json shown = json::parse(formatJson({comm})).at("communicators").at(0).at("slots").at(1);
+  EXPECT_EQ(shown.at("residual_strangers"), 3);
+  EXPECT_EQ(shown.at("residual_overflows"), 4);
+  EXPECT_EQ(shown.at("plans"), 5);
+  EXPECT_EQ(shown.at("bits_per_value"), 2.75);
+  EXPECT_EQ(shown.at("codec_in_force"), "q6");
+  slot.codecInForce = slot.codec;
+  EXPECT_EQ(formatText({comm}).find("in force"), std::string::npos) << "nothing has changed";
+  EXPECT_EQ(shown.at("guard"), json::parse(R"({"checks": 6, "breaches": 1, "nmse": 0.01,
+                                               "power_ratio": 1.25, "cosine": 0.995,
+                                               "budget": 0.02})"));
+}
+
 TEST(StatsFormat, FiguresThatAreNotFiniteAreNull) {
   CommFigures comm = exampleComm();
   comm.slots[0].nmse = std::numeric_limits<double>::quiet_NaN();
@@ -96,9 +160,10 @@ TEST(StatsFormat, RandomNamesBreakNeitherForm) {
     for (int length = 0; length < 40; ++length) name += static_cast<char>(random() % 256);
     CommFigures comm = exampleComm();
     comm.name = comm.verdict = comm.slots[0].name = comm.passed[0].reason = name;
+    comm.slots[0].codecInForce = comm.calls[0].name = comm.calls[0].codec = name;
     const json report = json::parse(formatJson({comm}));
     EXPECT_EQ(report.at("communicators").at(0).at("slots").at(0).at("calls"), 200);
-    EXPECT_EQ(linesOf(formatText({comm})).size(), nLines);
+    EXPECT_EQ(linesOf(formatText({comm})).size(), nLines + 1) << "the slot has a remark";
   }
 }
 

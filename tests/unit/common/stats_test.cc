@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kReasons[] = {"none", "small", "warmup"};
+constexpr const char* kClasses[] = {"gradient", "unknown", "young"};
 
 class TemporaryFolder {
  public:
@@ -36,7 +37,7 @@ std::string contentOf(const std::string& path) {
 }
 
 CommStats& addExample(Report& report) {
-  return report.addComm({"comm 1 rank 2 of 4", 2, 4, "compress", kReasons});
+  return report.addComm({"comm 1 rank 2 of 4", 2, 4, "compress", kReasons, kClasses});
 }
 
 TEST(Nmse, IsErrorOverPower) {
@@ -83,12 +84,69 @@ TEST(Report, JsonShowsWhatWasCounted) {
   EXPECT_NE(report.text().find("AllReduce fp32 Sum x 1000"), std::string::npos);
 }
 
+TEST(Report, WhatFewSlotsHaveIsRead) {
+  Report report;
+  SlotStats& slot = addExample(report).addSlot("slot", "auto", 0.1f);
+  slot.strangers += 1;
+  slot.overflows += 2;
+  slot.plans += 3;
+  slot.bitsPerValue = 2.5;
+  slot.codecInForce = "q6";
+  slot.guard.checks += 4;
+  slot.guard.breaches += 5;
+  slot.guard.nmse = 0.25;
+  slot.guard.powerRatio = 1.5;
+  slot.guard.cosine = 0.75;
+  slot.guard.budget = 0.5;
+  const json shown = json::parse(report.json()).at("communicators").at(0).at("slots").at(0);
+  EXPECT_EQ(shown.at("residual_strangers"), 1);
+  EXPECT_EQ(shown.at("residual_overflows"), 2);
+  EXPECT_EQ(shown.at("plans"), 3);
+  EXPECT_EQ(shown.at("bits_per_value"), 2.5);
+  EXPECT_EQ(shown.at("codec_in_force"), "q6");
+  EXPECT_EQ(shown.at("guard"), json::parse(R"({"checks": 4, "breaches": 5, "nmse": 0.25,
+                                               "power_ratio": 1.5, "cosine": 0.75,
+                                               "budget": 0.5})"));
+}
+
+TEST(Report, CallsHaveTheClassOfTheirLatestOutcome) {
+  Report report;
+  CommStats& comm = addExample(report);
+  CallStats& call = comm.addCall("AllReduce fp32 Sum x 1000");
+  const auto shown = [&] {
+    return json::parse(report.json()).at("communicators").at(0).at("calls").at(0);
+  };
+  call.count(2, 4000);
+  call.count(2, 4000);
+  EXPECT_EQ(shown().at("class"), "young");
+  EXPECT_TRUE(shown().at("codec").is_null());
+  call.count(0, 4000);
+  call.codec = "q8";
+  EXPECT_EQ(shown(), json::parse(R"({"name": "AllReduce fp32 Sum x 1000", "class": "gradient",
+                                     "calls": 3, "bytes": 12000, "compressed": 1, "codec": "q8",
+                                     "latest": "none", "outcomes": {"none": 1, "warmup": 2}})"));
+  EXPECT_NE(comm.callTable().find("AllReduce fp32 Sum x 1000"), std::string::npos);
+}
+
+TEST(Report, CallsBeyondTheMostShareOneRow) {
+  Report report;
+  CommStats& comm = addExample(report);
+  for (size_t i = 0; i < CommStats::kMaxCalls + 100; ++i)
+    comm.addCall("call " + std::to_string(i)).count(1, 10);
+  const auto calls = json::parse(report.json()).at("communicators").at(0).at("calls");
+  ASSERT_EQ(calls.size(), CommStats::kMaxCalls + 1);
+  EXPECT_EQ(calls.at(0).at("calls"), 1);
+  EXPECT_EQ(calls.back().at("name"), "other calls");
+  EXPECT_EQ(calls.back().at("calls"), 100);
+  EXPECT_EQ(calls.back().at("bytes"), 1000);
+}
+
 TEST(Report, ReferencesStayValidAsTheReportGrows) {
   Report report;
   CommStats& first = addExample(report);
   SlotStats& slot = first.addSlot("first", "q8", 0);
   for (int i = 0; i < 1000; ++i) {
-    report.addComm({"another", 0, 1, "", {}}).addSlot("x", "q8", 0);
+    report.addComm({"another", 0, 1, "", {}, {}}).addSlot("x", "q8", 0);
     first.addSlot("more", "q8", 0);
   }
   slot.compressed = 77;
@@ -101,7 +159,7 @@ TEST(Report, ReferencesStayValidAsTheReportGrows) {
 
 TEST(Report, CommunicatorWithoutReasonNamesIsShown) {
   Report report;
-  report.addComm({"bare", 0, 1, "", {}}).passedCalls[0] = 4;
+  report.addComm({"bare", 0, 1, "", {}, {}}).passedCalls[0] = 4;
   EXPECT_TRUE(json::parse(report.json()).at("communicators").at(0).at("passed").empty());
 }
 

@@ -6,6 +6,8 @@
 #include "kernels/core/reference_block.h"
 #include "kernels/core/reference_codec.h"
 #include "kernels/core/residual_layout.h"
+#include "kernels/host/probe.h"
+#include "kernels/host/tally.h"
 
 namespace cinch::test {
 namespace {
@@ -85,8 +87,9 @@ std::string nameOf(wire::CodecFormat codec) {
 }
 
 const host::HostCodec& referenceCodec() {
-  static constexpr host::HostCodec kReference = {"specification", reference::encodeShards,
-                                                 reference::reduceShard, reference::decodeShards};
+  static constexpr host::HostCodec kReference = {"specification",        reference::encodeShards,
+                                                 reference::reduceShard, reference::decodeShards,
+                                                 host::probeInput,       host::tallyTiles};
   return kReference;
 }
 

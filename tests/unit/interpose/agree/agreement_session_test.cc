@@ -37,6 +37,7 @@ Verdict verdictOf(AgreementSession& session) {
 std::map<uint64_t, bool> outcomesOf(AgreementSession& session) {
   std::map<uint64_t, bool> outcomes;
   for (const Message& message : session.takeBroadcasts()) {
+    if (std::holds_alternative<PublisherLeft>(message)) continue;
     const Outcome* outcome = std::get_if<Outcome>(&message);
     EXPECT_NE(outcome, nullptr);
     if (outcome == nullptr) continue;
@@ -51,6 +52,32 @@ TEST(AgreementSession, DecidesWhenAllHaveSaidHello) {
     EXPECT_TRUE(verdictOf(session).compress);
     EXPECT_EQ(session.deadline(), kNoDeadline);
   }
+}
+
+TEST(AgreementSession, TellsAllWhatRankZeroPublishes) {
+  AgreementSession early = newSession();
+  ASSERT_TRUE(early.join(makeHello(0, 2), loopback()).ok());
+  EXPECT_FALSE(early.publish(0, {1, {7}}).ok()) << "before the verdict";
+
+  AgreementSession session = sessionOf(3);
+  ASSERT_TRUE(verdictOf(session).compress);
+  EXPECT_FALSE(session.publish(1, {1, {7}}).ok()) << "only rank 0 may";
+  ASSERT_TRUE(session.publish(0, {1, {7, 8}}).ok());
+  std::vector<Message> told = session.takeBroadcasts();
+  ASSERT_EQ(told.size(), 1u);
+  ASSERT_TRUE(std::holds_alternative<Publication>(told[0]));
+  EXPECT_EQ(std::get<Publication>(told[0]).bytes, Bytes({7, 8}));
+}
+
+TEST(AgreementSession, TellsWhenRankZeroHasLeft) {
+  AgreementSession session = sessionOf(3);
+  ASSERT_TRUE(verdictOf(session).compress);
+  session.leave(1);
+  EXPECT_TRUE(session.takeBroadcasts().empty());
+  session.leave(0);
+  std::vector<Message> told = session.takeBroadcasts();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<PublisherLeft>(told[0]));
 }
 
 TEST(AgreementSession, SaysNothingWhileRanksMayStillCome) {

@@ -51,7 +51,7 @@ TEST_F(AgreementTest, EveryKindOfDifferenceIsNamed) {
        },
        "rank 2 on host host-2 has other settings: CINCH_CODEC=q4 there, q8 on rank 0"},
       {[](Hello& hello) { hello.version = 9; },
-       "Cinch versions differ: rank 2 on host host-2 has 9, rank 0 on host host-0 has 2"},
+       "Cinch versions differ: rank 2 on host host-2 has 9, rank 0 on host host-0 has 3"},
       {[](Hello& hello) { hello.refusal = "non-blocking communicator"; },
        "rank 2 on host host-2 cannot take part: non-blocking communicator"},
       {[](Hello& hello) { hello.nRanks = 4; },
@@ -157,6 +157,33 @@ TEST_F(AgreementTest, VotesAreTheAndOfAllRanks) {
       EXPECT_EQ(outcome.value(), topic == 7);
     }
   }
+}
+
+TEST_F(AgreementTest, WhatRankZeroPublishesReachesAll) {
+  Ranks ranks = greetAll(newId(), 3);
+  ASSERT_TRUE(verdictOfAll(ranks).compress);
+  const std::vector<uint8_t> large(kMaxPublished, 42);
+  ASSERT_TRUE(ranks[0]->publish(5, large).ok());
+  ASSERT_TRUE(ranks[0]->publish(4, {}).ok());
+  EXPECT_FALSE(ranks[0]->publish(3, std::vector<uint8_t>(kMaxPublished + 1)).ok());
+  for (const auto& rank : ranks) {
+    auto empty = rank->awaitPublication(4, kTestSeconds), full = rank->awaitPublication(5, 0);
+    ASSERT_TRUE(empty.ok() && full.ok());
+    EXPECT_TRUE(empty.value().empty());
+    EXPECT_EQ(full.value(), large);
+    EXPECT_FALSE(rank->awaitPublication(4, 0).ok()) << "it was taken";
+  }
+}
+
+TEST_F(AgreementTest, WordsAreHeardAfterRankZeroHasLeft) {
+  Ranks ranks = greetAll(newId(), 2);
+  ASSERT_TRUE(verdictOfAll(ranks).compress);
+  ASSERT_TRUE(ranks[0]->publish(5, std::vector<uint8_t>{1}).ok());
+  ranks[0]->close();
+  EXPECT_TRUE(ranks[1]->awaitPublication(5, kTestSeconds).ok());
+  auto never = ranks[1]->awaitPublication(6, kTestSeconds);
+  ASSERT_FALSE(never.ok());
+  EXPECT_NE(never.error().message.find("rank 0 has left"), std::string::npos);
 }
 
 TEST_F(AgreementTest, RanksMayRunFarAheadWithTheirVotes) {

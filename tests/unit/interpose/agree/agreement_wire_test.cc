@@ -43,8 +43,12 @@ Message sample(size_t type) {
       return Rejected{"because"};
     case 5:
       return Verdict{true, "", {1, 2, 3}};
-    default:
+    case 6:
       return Outcome{9, false};
+    case 7:
+      return Publication{11, {1, 2, 3, 0, 255}};
+    default:
+      return PublisherLeft{};
   }
 }
 constexpr size_t kTypes = std::variant_size_v<Message>;
@@ -78,6 +82,10 @@ TEST(AgreementWire, TheOthersComeBack) {
   Verdict verdict = decoded<Verdict>(encodeMessage(Verdict{false, "rank 2 ...", {}}));
   EXPECT_TRUE(!verdict.compress && verdict.reason == "rank 2 ..." && verdict.hostIds.empty());
   EXPECT_EQ(decoded<Verdict>(encodeMessage(sample(5))).hostIds, (std::vector<uint64_t>{1, 2, 3}));
+  Publication said = decoded<Publication>(encodeMessage(sample(7)));
+  EXPECT_TRUE(said.topic == 11 && said.bytes == Bytes({1, 2, 3, 0, 255}));
+  EXPECT_TRUE(decoded<Publication>(encodeMessage(Publication{1, {}})).bytes.empty());
+  decoded<PublisherLeft>(encodeMessage(PublisherLeft{}));
 }
 
 TEST(AgreementWire, TheLargestMessagesFitTheirLimits) {
@@ -91,6 +99,9 @@ TEST(AgreementWire, TheLargestMessagesFitTheirLimits) {
   report.peers = report.own;
   EXPECT_TRUE(readerOf(encodeMessage(report), kMaxRankBytes).next().ok());
   EXPECT_EQ(decoded<Initialised>(encodeMessage(report)).peers.size(), kMaxAddresses);
+  Bytes published = encodeMessage(Publication{1, Bytes(100000, 7)});
+  EXPECT_TRUE(readerOf(published, kMaxRankBytes).next().ok());
+  EXPECT_EQ(decoded<Publication>(published).bytes.size(), kMaxPublished);
   Verdict verdict{true, std::string(100000, 'x'), std::vector<uint64_t>(kMaxRanks, 5)};
   EXPECT_EQ(decoded<Verdict>(encodeMessage(verdict)).hostIds.size(), size_t{kMaxRanks});
 }

@@ -270,7 +270,7 @@ TEST_F(CommStateTest, ItsMemoryIsNotFreedWhileItMayBeInUse) {
   ranks_[1].reset();
   MemoryReserve::instance().release();
   const size_t held = fakeDevice().memory.size();
-  EXPECT_EQ(held, 9u) << "four of the slot, two of its capture, two of the workspace, the fault";
+  EXPECT_EQ(held, 11u) << "five of the slot, three of its capture, two of the workspace, the fault";
   comm().abandon();
   EXPECT_TRUE(comm().isAbandoned());
   EXPECT_EQ(comm().health(), ncclRemoteError);

@@ -54,7 +54,7 @@ class SlotTest : public testing::Test {
   Residuals captured(uint64_t id) { return slot_.capturedResiduals(fakeDeviceTable(), id); }
 
   CommStats comm_{CommLabel{"communicator", 0, 2, "", {}}};
-  Slot slot_{0, "slot", planOf(CallKind::allReduce), kFeedback};
+  Slot slot_{0, "slot", planOf(CallKind::allReduce), kFeedback, nullptr};
 };
 
 TEST_F(SlotTest, StartsWithZeroResidualsAndOrdinalOne) {
@@ -86,7 +86,7 @@ TEST_F(SlotTest, OnlyTheSameBuffersKeepTheResidual) {
 }
 
 TEST_F(SlotTest, WithoutFeedbackThereIsNoResidual) {
-  Slot slot(0, "slot", slot_.plan, CodingRule{});
+  Slot slot(0, "slot", slot_.plan, CodingRule{}, nullptr);
   ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
   EXPECT_EQ(slot.residuals().encode, nullptr);
   EXPECT_EQ(slot.residuals().reduce, nullptr);
@@ -98,7 +98,7 @@ TEST_F(SlotTest, WithoutFeedbackThereIsNoResidual) {
 
 TEST_F(SlotTest, ReduceScatterAndAllGatherKeepNone) {
   for (const CallKind kind : {CallKind::reduceScatter, CallKind::allGather}) {
-    Slot slot(0, "slot", planOf(kind), kFeedback);
+    Slot slot(0, "slot", planOf(kind), kFeedback, nullptr);
     ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
     EXPECT_EQ(slot.residuals().encode, nullptr);
     EXPECT_EQ(slot.residuals().reduce, nullptr);
@@ -118,9 +118,26 @@ TEST_F(SlotTest, EachCallOfACaptureHasZeroResidualsOfItsOwn) {
   }
   EXPECT_NE(first.encode, second.encode);
   EXPECT_NE(first.reduce, second.reduce);
-  EXPECT_EQ(fakeDevice().count("clearNow"), 4u);
+  EXPECT_EQ(fakeDevice().count("clearNow"), 6u + 1u) << "and what the slot's probe knows";
   EXPECT_EQ(fakeDevice().count("clear"), 0u) << "a graph would clear them at every launch";
   EXPECT_EQ(fakeDevice().captureMode, 0) << "and is put back";
+}
+
+// Once, by rank 0.
+TEST_F(SlotTest, WarnsOfAResidualThatHasOutgrownTheGradient) {
+  ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
+  const auto said = [&](uint32_t nOverflows) {
+    slot_.residuals().probe->nOverflows = nOverflows;
+    EXPECT_TRUE(slot_.mirrorState(fakeDeviceTable(), nullptr).ok());
+    testing::internal::CaptureStdout();
+    slot_.readMirror();
+    return testing::internal::GetCapturedStdout();
+  };
+  EXPECT_EQ(said(0), "");
+  EXPECT_NE(said(2).find("slot by q4: a residual of more than 5 times the gradient was dropped"),
+            std::string::npos);
+  EXPECT_EQ(said(3), "");
+  EXPECT_EQ(slot_.stats->overflows.load(), 3u);
 }
 
 TEST_F(SlotTest, LaterCapturesReuseThemInOrder) {
@@ -161,7 +178,7 @@ TEST_F(SlotTest, WhateverFailsACapturedCallGoesWithoutFeedback) {
     EXPECT_EQ(captured(static_cast<uint64_t>(failure) + 100).encode, nullptr)
         << "a later graph of the same calls cannot get some";
     slot_.~Slot();
-    new (&slot_) Slot(0, "slot", planOf(CallKind::allReduce), kFeedback);
+    new (&slot_) Slot(0, "slot", planOf(CallKind::allReduce), kFeedback, nullptr);
     slot_.stats = &comm_.addSlot("slot", "q4", 0.1f);
     ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
   }
@@ -169,11 +186,11 @@ TEST_F(SlotTest, WhateverFailsACapturedCallGoesWithoutFeedback) {
 
 TEST_F(SlotTest, CapturedResidualsLiveAsLongAsTheSlot) {
   {
-    Slot slot(0, "slot", slot_.plan, kFeedback);
+    Slot slot(0, "slot", slot_.plan, kFeedback, nullptr);
     ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
     for (uint64_t id = 1; id <= 3; ++id)
       for (int call = 0; call < 3; ++call) slot.capturedResiduals(fakeDeviceTable(), id);
-    EXPECT_EQ(fakeDevice().memory.size(), 4u + 3u * 2u);
+    EXPECT_EQ(fakeDevice().memory.size(), 5u + 3u * 3u);
     EXPECT_EQ(fakeDevice().count("release"), 0u);
   }
   EXPECT_TRUE(test::holdsNothing());
@@ -182,12 +199,12 @@ TEST_F(SlotTest, CapturedResidualsLiveAsLongAsTheSlot) {
 TEST_F(SlotTest, GivesAllItsMemoryUp) {
   std::vector<Buffer> buffers;
   {
-    Slot slot(0, "slot", slot_.plan, kFeedback);
+    Slot slot(0, "slot", slot_.plan, kFeedback, nullptr);
     ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
     slot.capturedResiduals(fakeDeviceTable(), 1);
     slot.giveUp(buffers);
   }
-  EXPECT_EQ(fakeDevice().memory.size(), 6u);
+  EXPECT_EQ(fakeDevice().memory.size(), 8u);
   buffers.clear();
   EXPECT_TRUE(fakeDevice().memory.empty());
 }
@@ -207,8 +224,8 @@ TEST_F(SlotTest, FiguresComeThroughTheMirrorOnceTheCopyIsDone) {
 }
 
 TEST_F(SlotTest, ACompressedCallAddsItsBytes) {
-  slot_.countCall();
-  slot_.countCall();
+  slot_.countCall(slot_.plan, false);
+  slot_.countCall(slot_.plan, false);
   EXPECT_EQ(slot_.calls, 2u);
   EXPECT_EQ(slot_.stats->compressed.load(), 2u);
   EXPECT_EQ(slot_.stats->bytesIn.load(), 2 * kCount * 4);
@@ -222,7 +239,7 @@ TEST_F(SlotTest, EveryFailedAllocationIsReportedAndNothingLeaks) {
     fakeDevice().failAt = failAt;
     bool succeeded;
     {
-      Slot slot(0, "slot", planOf(CallKind::allReduce), kFeedback);
+      Slot slot(0, "slot", planOf(CallKind::allReduce), kFeedback, nullptr);
       succeeded = slot.allocate(fakeDeviceTable(), nullptr).ok();
       EXPECT_EQ(succeeded, !fakeDevice().memory.empty()) << "a failed slot holds no memory";
     }
@@ -230,7 +247,7 @@ TEST_F(SlotTest, EveryFailedAllocationIsReportedAndNothingLeaks) {
     if (succeeded) break;
     ++failures;
   }
-  EXPECT_EQ(failures, 7) << "four buffers, an event, a copy, its record";
+  EXPECT_EQ(failures, 9) << "five buffers, an event, a copy, a clearing, its record";
 }
 
 }  // namespace

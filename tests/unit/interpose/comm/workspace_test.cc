@@ -256,13 +256,14 @@ TEST_F(WorkspaceTest, EveryFailureIsReportedAndNothingLeaks) {
   }
 }
 
-TEST_F(WorkspaceTest, DrainsOnlyWhatWasUsed) {
+TEST_F(WorkspaceTest, IsDoneWhenTheLastCallIs) {
   ASSERT_TRUE(workspace_.reserve(fakeDeviceTable(), 100).ok());
-  ASSERT_TRUE(workspace_.drain(fakeDeviceTable()).ok());
-  EXPECT_EQ(fakeDevice().count("eventSynchronize"), 0u);
+  fakeDevice().eventsPending = true;
+  EXPECT_TRUE(workspace_.isDone()) << "nothing was begun";
   ASSERT_TRUE(workspace_.end(&streamOne, 0).ok());
-  ASSERT_TRUE(workspace_.drain(fakeDeviceTable()).ok());
-  EXPECT_EQ(fakeDevice().count("eventSynchronize"), 1u);
+  EXPECT_FALSE(workspace_.isDone());
+  fakeDevice().eventsPending = false;
+  EXPECT_TRUE(workspace_.isDone());
 }
 
 }  // namespace

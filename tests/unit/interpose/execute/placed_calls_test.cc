@@ -1,5 +1,4 @@
-// Calls that are known by their place in the step: CINCH_SLOTS=sequence, with a codec of 4 bits and
-// error feedback.
+// Calls that are known by their place in the step, with a codec of 4 bits and error feedback.
 #include <gtest/gtest.h>
 
 #include "tests/unit/interpose/support/job.h"

@@ -242,7 +242,7 @@ TEST_F(SubmitTest, CapturedCallsAreCompressedWithResidualsOfTheirOwn) {
   ASSERT_EQ(test::runInGroup({&work}), ncclSuccess);
   fakeDevice().captures.clear();
   EXPECT_EQ(happened(), compressedCall(CallKind::allReduce));
-  EXPECT_EQ(fakeDevice().count("clearNow"), 4u);
+  EXPECT_EQ(fakeDevice().count("clearNow"), 6u);
   EXPECT_EQ(fakeDevice().count("eventRecordInGraph"), 2u);
   EXPECT_EQ(fakeDevice().count("streamWaitEventInGraph"), 2u);
   EXPECT_EQ(fakeDevice().count("copy"), 0u) << "nobody could read figures back";

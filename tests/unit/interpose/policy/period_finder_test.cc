@@ -74,6 +74,20 @@ TEST(PeriodFinder, AsksForTheWholePeriodAndWhatItNeeds) {
   EXPECT_EQ(finder.period(1, needs(9)), std::nullopt) << "it has held for 8 calls";
 }
 
+// Whatever the small calls were that nothing large stood between, and however many.
+TEST(PeriodFinder, ALongWhileInWhichNothingMattersIsForgotten) {
+  for (const uint32_t nSmall : {PeriodFinder::kMaxPeriod - 1, PeriodFinder::kMaxPeriod,
+                                PeriodFinder::kMaxPeriod + 1, 3 * PeriodFinder::kMaxPeriod}) {
+    PeriodFinder finder;
+    for (int i = 0; i < 100; ++i) finder.feed(i % 5, true);
+    for (uint32_t i = 0; i < nSmall; ++i) finder.feed(5 + i % 2, false);
+    EXPECT_EQ(finder.period(1, kAny), std::nullopt) << nSmall;
+    EXPECT_EQ(finder.longestBroken(), 95u) << "the structure before them has broken";
+    for (int i = 0; i < 3 * 95 + 7; ++i) finder.feed(7 + i % 7, i % 7 == 0);
+    EXPECT_EQ(finder.period(1, kAny), 7u) << nSmall;
+  }
+}
+
 TEST(PeriodFinder, WhatDoesNotMatterHasNoPeriod) {
   PeriodFinder finder;
   for (int i = 0; i < 100; ++i) finder.feed(i % 2, false);

@@ -5,10 +5,10 @@
 namespace cinch::test {
 namespace {
 
-// At 4 bits, so that feedback is wanted; settings as they come otherwise.
+// What a user has who sets nothing.
 Params settings() {
-  const char* const environment[] = {"CINCH_SLOTS=sequence", "CINCH_CODEC=q4", nullptr};
-  return readParams(environment).params;
+  const char* const nothing[] = {nullptr};
+  return readParams(nothing).params;
 }
 
 class Replayer {

@@ -1,5 +1,5 @@
-// Replays a trace through the policy as a rank would, with CINCH_SLOTS=sequence, and compares what
-// it makes of every call with what the buffers really hold.
+// Replays a trace through the policy as a rank would where nothing is set, and compares what it
+// makes of every call with what the buffers really hold.
 #pragma once
 
 #include "tests/unit/interpose/policy/trace.h"

@@ -99,6 +99,22 @@ TEST(Sequence, AShardedModelIsLearned) {
   }
 }
 
+TEST(Sequence, KnowsHowOftenAPeriodMakesACall) {
+  const auto times = [](const Stream& stream, char letter) {
+    return stream.sequence.timesPerPeriod(static_cast<uint8_t>(letter));
+  };
+  Stream stream("AABC");
+  EXPECT_EQ(times(stream, 'A'), 1u) << "nothing is known yet";
+  stream.steps(4, "AABCs");
+  EXPECT_EQ(times(stream, 'A'), 2u);
+  EXPECT_EQ(times(stream, 'B'), 1u);
+  EXPECT_EQ(times(stream, 's'), 1u);
+  EXPECT_EQ(times(stream, 'Z'), 1u) << "not part of it";
+  stream.call('=');
+  stream.call('Z');
+  EXPECT_GE(times(stream, 'A'), 1u) << "it divides";
+}
+
 TEST(Sequence, MicroBatchesShareTheirSlots) {
   Stream stream("AB");
   stream.steps(4, "ABABABs");
@@ -375,7 +391,55 @@ TEST(Sequence, WhereTheyDoNotHardlyAnyCallIsWrong) {
   EXPECT_LT(nWrong * 5000, nKnown * 5) << "one call of 5000 is left out, few follow in its run";
 }
 
+// By letter, with the slot behind it where there is one.
+std::string gradientsOf(const Sequence& sequence) {
+  std::string text;
+  for (const GradientCall& call : sequence.gradients()) {
+    text += static_cast<char>(call.count - (1 << 20));
+    if (call.slot) text += std::to_string(*call.slot);
+  }
+  return text;
+}
+
+TEST(Gradients, AreTheAllReducesOfThePeriod) {
+  Stream stream("ABC");
+  stream.steps(2, "PABCs#");
+  EXPECT_EQ(gradientsOf(stream.sequence), "");
+  stream.steps(3, "PABCs#");
+  EXPECT_EQ(gradientsOf(stream.sequence), "A0B1C2s");
+}
+
+TEST(Gradients, OfMicroBatchesShareTheirSlots) {
+  Stream stream("AB");
+  stream.steps(6, "ABABs");
+  EXPECT_EQ(gradientsOf(stream.sequence), "A0B1A0B1s");
+}
+
+TEST(Gradients, AreNotKnownWhilePlacesAreNot) {
+  Stream stream("ABC");
+  stream.steps(6, "ABC");
+  stream.step("CA");
+  EXPECT_EQ(gradientsOf(stream.sequence), "");
+  stream.steps(3, "ABC");
+  EXPECT_EQ(gradientsOf(stream.sequence), "A0B1C2");
+  Stream ambiguous;
+  ambiguous.steps(kManySteps, "AA");
+  EXPECT_GT(ambiguous.sequence.period(), 0u);
+  EXPECT_EQ(gradientsOf(ambiguous.sequence), "");
+}
+
 // --- What frameworks send. See tests/traces/README.md.
+
+// bench/report adaptive reads what these tests record.
+void recordFigures(const std::string& name, const test::Replay& found) {
+  const double nGradients = static_cast<double>(std::max<uint64_t>(found.gradientsSinceLocked, 1));
+  testing::Test::RecordProperty(name + ".locked_step", found.lockedStep);
+  testing::Test::RecordProperty(name + ".wrong",
+                                static_cast<int>(found.wrongSlots + found.wrongCalls));
+  testing::Test::RecordProperty(
+      name + ".right",
+      std::to_string(static_cast<double>(found.compressedSinceLocked) / nGradients));
+}
 
 TEST(Traces, NoResidualIsEverOnAWrongSlot) {
   ASSERT_GE(test::traceNames().size(), 20u);
@@ -385,6 +449,7 @@ TEST(Traces, NoResidualIsEverOnAWrongSlot) {
       const test::Replay found = test::replay(trace, comm);
       EXPECT_EQ(found.wrongSlots, 0u) << name << " communicator " << comm;
       EXPECT_EQ(found.wrongCalls, 0u) << name << " communicator " << comm;
+      recordFigures(comm == 0 ? name : name + "_" + std::to_string(comm), found);
     }
   }
 }

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "kernels/host/host_codec.h"
@@ -10,7 +12,12 @@
 namespace cinch::test {
 namespace {
 
+// The program's thread and the background thread come here.
+std::recursive_mutex mutex;
+const std::thread::id programThread = std::this_thread::get_id();
+
 int record(const char* name) {
+  const std::lock_guard lock(mutex);
   FakeDevice& device = fakeDevice();
   device.calls.push_back(name);
   device.devicesUsed.insert(device.device);
@@ -29,6 +36,7 @@ int recordOrdering(const char* name, const void* event, const void* stream) {
 }
 
 int allocate(void** memory, size_t nBytes) {
+  const std::lock_guard lock(mutex);
   if (const int error = record("allocate")) return error;
   if (!fakeDevice().captures.empty() && fakeDevice().captureMode != 2) return kIllegal;
   *memory = malloc(nBytes);
@@ -38,6 +46,7 @@ int allocate(void** memory, size_t nBytes) {
 }
 
 int release(void* memory) {
+  const std::lock_guard lock(mutex);
   fakeDevice().memory.erase(memory);
   free(memory);
   return record("release");
@@ -62,17 +71,27 @@ int clearNow(void* memory, size_t nBytes) {
   return 0;
 }
 
+int copyNow(void* to, const void* from, size_t nBytes) {
+  if (const int error = record("copyNow")) return error;
+  if (fakeDevice().captureMode != 2) return kIllegal;
+  memcpy(to, from, nBytes);
+  return 0;
+}
+
 int captureId(void* stream, uint64_t* id) {
   *id = captureOf(stream);
   return record("captureId");
 }
 
+// Each thread has a mode of its own; tests look at the program's.
 int exchangeCaptureMode(int* mode) {
+  if (std::this_thread::get_id() != programThread) return 0;
   std::swap(*mode, fakeDevice().captureMode);
   return 0;
 }
 
 int eventCreate(void** event) {
+  const std::lock_guard lock(mutex);
   if (const int error = record("eventCreate")) return error;
   *event = malloc(1);
   fakeDevice().events[*event] = 0;
@@ -80,23 +99,22 @@ int eventCreate(void** event) {
 }
 
 int eventDestroy(void* event) {
+  const std::lock_guard lock(mutex);
   fakeDevice().events.erase(event);
   free(event);
   return record("eventDestroy");
 }
 
 int eventQuery(void* event) {
+  const std::lock_guard lock(mutex);
   if (const int error = record("eventQuery")) return error;
   if (fakeDevice().events.at(event) != 0) return kIllegal;
-  return fakeDevice().eventsPending ? kNotReady : 0;
-}
-
-int eventSynchronize(void* event) {
-  if (const int error = record("eventSynchronize")) return error;
-  return fakeDevice().events.at(event) == 0 ? 0 : kIllegal;
+  const bool isPending = fakeDevice().eventsPending || fakeDevice().pendingEvents.contains(event);
+  return isPending ? kNotReady : 0;
 }
 
 int eventRecord(void* event, void* stream) {
+  const std::lock_guard lock(mutex);
   if (const int error = recordOrdering("eventRecord", event, stream)) return error;
   fakeDevice().events.at(event) = captureOf(stream);
   return 0;
@@ -104,6 +122,7 @@ int eventRecord(void* event, void* stream) {
 
 // Work of one capture cannot wait for work outside of it by an ordinary event, nor the reverse.
 int streamWaitEvent(void* stream, void* event) {
+  const std::lock_guard lock(mutex);
   if (const int error = recordOrdering("streamWaitEvent", event, stream)) return error;
   return fakeDevice().events.at(event) == captureOf(stream) ? 0 : kIllegal;
 }
@@ -124,6 +143,7 @@ int getDevice(int* device) {
 }
 
 int setDevice(int device) {
+  if (std::this_thread::get_id() != programThread) return 0;
   fakeDevice().device = device;
   fakeDevice().calls.push_back("setDevice");
   return 0;
@@ -157,13 +177,13 @@ DeviceTable makeTable() {
   t.copyAsync = copy;
   t.clearAsync = clear;
   t.clearNow = clearNow;
+  t.copyNow = copyNow;
   t.captureId = captureId;
   t.streamSynchronize = [](void*) { return record("streamSynchronize"); };
   t.exchangeCaptureMode = exchangeCaptureMode;
   t.eventCreate = eventCreate;
   t.eventDestroy = eventDestroy;
   t.eventQuery = eventQuery;
-  t.eventSynchronize = eventSynchronize;
   t.eventRecord = eventRecord;
   t.streamWaitEvent = streamWaitEvent;
   t.eventRecordInGraph = eventRecordInGraph;
@@ -178,6 +198,12 @@ DeviceTable makeTable() {
   };
   t.decode = [](const DecodeLaunch* l, void*) {
     return launch("decode", &host::HostCodec::decodeShards, l);
+  };
+  t.probe = [](const ProbeLaunch* l, void*) {
+    return launch("probe", &host::HostCodec::probeInput, l);
+  };
+  t.tally = [](const TallyLaunch* l, void*) {
+    return launch("tally", &host::HostCodec::tallyTiles, l);
   };
   return t;
 }

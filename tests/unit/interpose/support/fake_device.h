@@ -35,7 +35,8 @@ struct FakeDevice {
   std::set<int> devicesUsed;  // current at any call that a null stream or an allocation depends on
   int failAt = -1;            // index of the call that fails
   int captureMode = 0;
-  bool eventsPending = false;
+  bool eventsPending = false;           // all of them
+  std::set<const void*> pendingEvents;  // or these
 
   FakeDevice() = default;
   FakeDevice(const FakeDevice&) = delete;

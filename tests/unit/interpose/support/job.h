@@ -54,7 +54,11 @@ class JobTest : public testing::Test {
 
   // Runs `work` until it is about to be compressed for the first time, and forgets what happened.
   static void getReady(const Work& work);
-  // What both fakes were asked to do since, without questions.
+  // Returns when nothing is left in the background that belongs to `ranks`: it would come to the
+  // fakes of the next test.
+  static void awaitBackground(const TestRanks& ranks);
+  // What both fakes were asked to do since, without questions, which
+  // the probe before an encode is one of.
   static std::vector<std::string> happened();
   static void forget();
 };

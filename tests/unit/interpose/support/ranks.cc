@@ -54,6 +54,7 @@ nlohmann::json reportOf(const CommState& comm) {
 void resetFakes() {
   fakeDevice().failAt = -1;
   fakeDevice().eventsPending = false;
+  fakeDevice().pendingEvents.clear();
   MemoryReserve::instance().release();
   fakeDevice().reset();
   fakeReal() = {};

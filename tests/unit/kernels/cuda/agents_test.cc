@@ -4,6 +4,7 @@
 #include "tests/unit/kernels/codec_differential.h"
 #include "tests/unit/kernels/cuda/simt_codec.h"
 #include "tests/unit/kernels/golden_vectors.h"
+#include "tests/unit/kernels/statistics_differential.h"
 
 namespace cinch::test {
 namespace {
@@ -57,6 +58,16 @@ TEST(Agents, AllReducesEqualTheReferenceOverManyCalls) {
                                    .factor = 1.0f / 3},
                                   4);
   }
+}
+
+TEST(Agents, TalliesEqualTheHost) {
+  for (uint32_t seed = 0; seed < 90 && !testing::Test::HasFailure(); ++seed)
+    expectTalliesLikeHost(kSimtCodec, seed < 60 ? seed * 61 % 3100 : seed * 997 % 20000, seed);
+}
+
+TEST(Agents, ProbesEqualTheHost) {
+  for (uint32_t seed = 0; seed < 18 && !testing::Test::HasFailure(); ++seed)
+    expectProbesLikeHost(kSimtCodec, seed % 2 ? seed * 997 % 9000 : 65536 + seed * 1009, seed);
 }
 
 }  // namespace

@@ -100,6 +100,15 @@ inline bool __syncthreads_and(bool value) {
   return all;
 }
 
+inline int __syncthreads_count(bool value) {
+  cinch::simt::ctaSlots()[threadIdx.x] = value;
+  cinch::simt::joinCta();
+  uint64_t count = 0;
+  for (uint32_t i = 0; i < cinch::simt::nCtaThreads(); ++i) count += cinch::simt::ctaSlots()[i];
+  cinch::simt::joinCta();
+  return static_cast<int>(count);
+}
+
 inline void __threadfence() {}
 
 template <class Value>

@@ -2,7 +2,9 @@
 // The device language first, then what is written in it.
 #include "kernels/cuda/agent/decode_agent.cuh"
 #include "kernels/cuda/agent/encode_agent.cuh"
+#include "kernels/cuda/agent/probe_agent.cuh"
 #include "kernels/cuda/agent/reduce_agent.cuh"
+#include "kernels/cuda/agent/tally_agent.cuh"
 #include "kernels/cuda/dispatch/instance.h"
 #include "tests/unit/kernels/cuda/simt_codec.h"
 
@@ -77,8 +79,31 @@ void decodeShards(const DecodeLaunch& launch) {
           launch, launch.call.layout.nShards);
 }
 
+template <ElementType type>
+void tallyAs(const TallyLaunch& launch) {
+  using Elements = cuda::Elements<type>;
+  const Kernel<TallyLaunch> with = [](const TallyLaunch& each) {
+    cuda::TallyAgent<Elements, true>(each).run();
+  };
+  const Kernel<TallyLaunch> alone = [](const TallyLaunch& each) {
+    cuda::TallyAgent<Elements, false>(each).run();
+  };
+  runGrid(launch.others ? with : alone, launch, 1);
+}
+
+void tallyTiles(const TallyLaunch& launch) {
+  cuda::withType(launch.type, [&]<ElementType type>() { tallyAs<type>(launch); });
+}
+
+void probeInput(const ProbeLaunch& launch) {
+  cuda::withType(launch.call.type, [&]<ElementType type>() {
+    simt::run({{1, 1}, cuda::kProbeThreads}, [&] { cuda::ProbeAgent<type>(launch).run(); });
+  });
+}
+
 }  // namespace
 
-const host::HostCodec kSimtCodec = {"simt", encodeShards, reduceShard, decodeShards};
+const host::HostCodec kSimtCodec = {"simt",       encodeShards, reduceShard,
+                                    decodeShards, probeInput,   tallyTiles};
 
 }  // namespace cinch::test

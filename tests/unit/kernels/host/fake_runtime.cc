@@ -97,9 +97,6 @@ FAKE int cudaEventQuery(void*) {
 FAKE int cudaGetLastError() {
   return note("cudaGetLastError");
 }
-FAKE int cudaEventSynchronize(void*) {
-  return note("cudaEventSynchronize");
-}
 FAKE int cudaEventRecord(void*, void*) {
   return note("cudaEventRecord");
 }

@@ -63,14 +63,14 @@ int fakeRetain(void* into, void*, unsigned, unsigned) {
 }
 
 std::vector<uint32_t> encodedSlots;
-int nReduced = 0, nDecoded = 0;
+int nReduced = 0, nDecoded = 0, nProbed = 0, nTallied = 0;
 
 class LaunchQueueTest : public testing::Test {
  protected:
   void SetUp() override {
     pending.clear();
     encodedSlots.clear();
-    nReduced = nDecoded = launchError = createError = retainError = 0;
+    nReduced = nDecoded = nProbed = nTallied = launchError = createError = retainError = 0;
     capturingStream = nullptr;
     runtime_.cudaLaunchHostFunc = fakeLaunchHostFunc;
     runtime_.cudaStreamGetCaptureInfo = fakeGetCaptureInfo;
@@ -101,8 +101,12 @@ class LaunchQueueTest : public testing::Test {
 
   RuntimeSymbols runtime_;
   const HostCodec codec_{
-      "fake", [](const EncodeLaunch& launch) { encodedSlots.push_back(launch.call.slot); },
-      [](const ReduceLaunch&) { ++nReduced; }, [](const DecodeLaunch&) { ++nDecoded; }};
+      "fake",
+      [](const EncodeLaunch& launch) { encodedSlots.push_back(launch.call.slot); },
+      [](const ReduceLaunch&) { ++nReduced; },
+      [](const DecodeLaunch&) { ++nDecoded; },
+      [](const ProbeLaunch&) { ++nProbed; },
+      [](const TallyLaunch&) { ++nTallied; }};
   LaunchQueue queue_{runtime_, codec_};
 };
 
@@ -122,9 +126,13 @@ TEST_F(LaunchQueueTest, EachKindRunsItsFunction) {
   queue_.enqueue(ReduceLaunch{}, nullptr);
   queue_.enqueue(DecodeLaunch{}, nullptr);
   queue_.enqueue(DecodeLaunch{}, nullptr);
+  for (int i = 0; i < 3; ++i) queue_.enqueue(ProbeLaunch{}, nullptr);
+  for (int i = 0; i < 4; ++i) queue_.enqueue(TallyLaunch{}, nullptr);
   runPending();
   EXPECT_EQ(nReduced, 1);
   EXPECT_EQ(nDecoded, 2);
+  EXPECT_EQ(nProbed, 3);
+  EXPECT_EQ(nTallied, 4);
   EXPECT_TRUE(encodedSlots.empty());
 }
 

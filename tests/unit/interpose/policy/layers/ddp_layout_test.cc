@@ -3,59 +3,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 #include <string>
+
+#include "tests/unit/interpose/policy/layers/ddp_messages.h"
 
 namespace cinch {
 namespace {
 
 using Buckets = std::vector<BucketLayout>;
 
-// What DDP sends for one model, and what it means by it.
-struct Messages {
-  int64_t nParameters = 0;
-  std::vector<int64_t> sizesAndStrides;
-  std::vector<int32_t> bucketOrder;
-  std::vector<int32_t> bucketSizes;
-  std::vector<uint64_t> counts;
-  std::vector<Layer> parameters;
-
-  Buckets buckets() const {
-    Buckets all;
-    auto parameter = bucketOrder.begin();
-    for (int32_t size : bucketSizes)
-      for (all.emplace_back(); size > 0; --size)
-        all.back().push_back(parameters[static_cast<size_t>(*parameter++)]);
-    return all;
-  }
-};
-
-Layer layerOf(const std::vector<uint64_t>& shape) {
-  return {std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>()),
-          static_cast<uint8_t>(shape.size())};
-}
-
-const std::filesystem::path kFolder = CINCH_DDP_MESSAGES_FOLDER;
-const char* const kModels[] = {"resnet50", "vit_b16", "gpt2", "bert_large", "llama", "mixed"};
-
-Messages messagesOf(const std::filesystem::path& name) {
-  std::ifstream file(kFolder / name);
-  const auto json = nlohmann::json::parse(file);
-  Messages messages{json["nParameters"], json["sizesAndStrides"], json["bucketOrder"],
-                    json["bucketSizes"], json["allReduceCounts"], {}};
-  for (const auto& shape : json["shapes"]) messages.parameters.push_back(layerOf(shape));
-  return messages;
-}
-
-Messages model(const std::string& name) {
-  return messagesOf(name + ".json");
-}
+using Messages = test::DdpMessages;
+using test::ddpMessages;
+using test::kModels;
+using test::layerOf;
 
 void announce(DdpListener& listener, const Messages& messages) {
   listener.allGathered(std::vector<int64_t>(4, messages.nParameters));
@@ -151,24 +115,24 @@ TEST(DdpLayout, ModelsHaveTheirKnownSizes) {
                                                  {"bert_large", 335'141'888},
                                                  {"llama", 1'100'048'384}};
   for (const auto& [name, size] : sizes) {
-    const auto counts = model(name).counts;
+    const auto counts = ddpMessages(name).counts;
     EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), uint64_t{0}), size) << name;
   }
 }
 
 TEST(DdpLayout, EveryModelIsReadExactly) {
   for (const char* name : kModels) {
-    const Messages messages = model(name);
-    EXPECT_EQ(layoutOf(messages), messages.buckets()) << name;
+    const Messages messages = ddpMessages(name);
+    const bool isExact = layoutOf(messages) == messages.buckets();
+    EXPECT_TRUE(isExact) << name;
+    RecordProperty(name, isExact ? "true" : "false");  // for bench/report adaptive
   }
 }
 
 TEST(DdpLayout, WhatWasRecordedIsNeverMisread) {
   int nExact = 0;
-  for (const auto& file : std::filesystem::directory_iterator(kFolder)) {
-    const std::string name = file.path().filename();
-    if (!name.starts_with("recorded_")) continue;
-    const Messages messages = messagesOf(name);
+  for (const std::string& name : test::recordedModels()) {
+    const Messages messages = ddpMessages(name);
     const Buckets layout = layoutOf(messages);
     EXPECT_NE(layout, unknown(messages)) << name;
     expectNothingWrong(layout, messages.buckets());
@@ -215,7 +179,7 @@ TEST(DdpLayout, OnlyScalars) {
 
 TEST(DdpLayout, CallsOfOtherCountsHaveNoLayout) {
   for (const char* name : kModels) {
-    Messages messages = model(name);
+    Messages messages = ddpMessages(name);
     const auto right = messages.counts;
     for (size_t i = 0; i < right.size(); ++i)
       for (const uint64_t wrong : {right[i] - 1, right[i] + 1, uint64_t{0}, UINT64_MAX}) {
@@ -234,7 +198,7 @@ TEST(DdpLayout, CallsOfOtherCountsHaveNoLayout) {
 
 TEST(DdpLayout, APeriodCanBeginAnywhereAndHoldOtherCalls) {
   for (const char* name : kModels) {
-    Messages messages = model(name);
+    Messages messages = ddpMessages(name);
     Buckets expected = messages.buckets();
     for (const uint64_t other : {1, 1000}) {
       messages.counts.push_back(other);
@@ -264,7 +228,7 @@ void corruptEach(std::vector<T>& message, const std::function<void(size_t)>& che
 
 TEST(DdpLayout, AWrongNumberLeavesTheTruthOrNothing) {
   for (const std::string name : kModels) {
-    Messages messages = model(name);
+    Messages messages = ddpMessages(name);
     const Buckets truth = messages.buckets();
     const auto check = [&](size_t at) {
       const Buckets layout = layoutOf(messages);
@@ -287,7 +251,7 @@ TEST(DdpLayout, AWrongNumberLeavesTheTruthOrNothing) {
 
 TEST(DdpLayout, ATruncatedMessageIsNone) {
   for (const char* name : kModels) {
-    const Messages whole = model(name);
+    const Messages whole = ddpMessages(name);
     const auto truncate = [&](auto member) {
       Messages messages = whole;
       while (!(messages.*member).empty()) {
@@ -302,7 +266,7 @@ TEST(DdpLayout, ATruncatedMessageIsNone) {
 }
 
 TEST(DdpLayout, RanksThatDifferHaveNoModel) {
-  const Messages messages = model("gpt2");
+  const Messages messages = ddpMessages("gpt2");
   for (const std::vector<int64_t>& gathered :
        {std::vector<int64_t>{148, 148, 147}, {148, 0}, {}, {-148, -148}, {INT64_MAX, INT64_MAX}}) {
     DdpListener listener;
@@ -314,7 +278,7 @@ TEST(DdpLayout, RanksThatDifferHaveNoModel) {
 }
 
 TEST(DdpLayout, EveryMessageIsNeededAndInItsTurn) {
-  const Messages messages = model("resnet50");
+  const Messages messages = ddpMessages("resnet50");
   using Send = std::function<void(DdpListener&)>;
   const Send sends[] = {
       [&](DdpListener& to) { to.allGathered(std::vector<int64_t>(2, messages.nParameters)); },
@@ -334,7 +298,7 @@ TEST(DdpLayout, EveryMessageIsNeededAndInItsTurn) {
 }
 
 TEST(DdpLayout, OtherProgramsIntegersDoNotDisturb) {
-  const Messages messages = model("bert_large");
+  const Messages messages = ddpMessages("bert_large");
   DdpListener listener;
   const auto disturb = [&] {
     listener.broadcast(std::vector<int64_t>{3, 1});
@@ -354,7 +318,7 @@ TEST(DdpLayout, OtherProgramsIntegersDoNotDisturb) {
 TEST(DdpLayout, SeveralModelsOnOneCommunicator) {
   DdpListener listener;
   std::vector<Messages> models;
-  for (const char* name : kModels) announce(listener, models.emplace_back(model(name)));
+  for (const char* name : kModels) announce(listener, models.emplace_back(ddpMessages(name)));
   for (const Messages& messages : models) rebuild(listener, messages);
   for (const Messages& messages : models)
     EXPECT_EQ(listener.layoutsOf(messages.counts), messages.buckets());
@@ -362,7 +326,7 @@ TEST(DdpLayout, SeveralModelsOnOneCommunicator) {
 
 // A generator every second step.
 TEST(DdpLayout, TwoModelsInOnePeriod) {
-  const Messages one = model("gpt2"), other = model("vit_b16");
+  const Messages one = ddpMessages("gpt2"), other = ddpMessages("vit_b16");
   DdpListener listener;
   announce(listener, one);
   announce(listener, other);
@@ -380,7 +344,7 @@ TEST(DdpLayout, TwoModelsInOnePeriod) {
 
 TEST(DdpLayout, WithoutAnOrderParametersAreConsecutive) {
   for (const char* name : kModels) {
-    Messages messages = model(name);
+    Messages messages = ddpMessages(name);
     DdpListener listener;
     announce(listener, messages);
     EXPECT_EQ(listener.layoutsOf(messages.counts), unknown(messages));
@@ -415,7 +379,7 @@ TEST(DdpLayout, AnOrderThatWasSentCounts) {
 }
 
 TEST(DdpLayout, AModelWrappedAgainIsReadAgain) {
-  const Messages messages = model("gpt2");
+  const Messages messages = ddpMessages("gpt2");
   DdpListener listener;
   for (int i = 0; i < 20; ++i) {
     announce(listener, messages);

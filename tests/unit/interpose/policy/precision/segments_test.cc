@@ -17,12 +17,6 @@ uint64_t tilesOf(const std::vector<PrecisionSegment>& segments) {
   return n;
 }
 
-uint64_t countOf(const BucketLayout& layers) {
-  uint64_t n = 0;
-  for (const Layer& layer : layers) n += layer.count;
-  return n;
-}
-
 // Tiles of each segment; those that are kept raw with a minus.
 std::vector<int64_t> cut(const BucketLayout& layers, uint64_t maxTiles = kUncut) {
   std::vector<int64_t> tiles;

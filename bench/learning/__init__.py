@@ -1,0 +1,1 @@
+"""Small models in numpy: what bench/feedback and bench/training train."""

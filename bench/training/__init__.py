@@ -1,0 +1,1 @@
+"""Training through Cinch: real processes, NCCL calls, and what they learn."""

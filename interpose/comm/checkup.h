@@ -1,0 +1,40 @@
+// What a slot keeps for its checkups: the precision in force, and on rank 0 what it takes to judge.
+// policy/precision/checkup.h says when and why.
+#pragma once
+
+#include <atomic>
+#include <optional>
+
+#include "interpose/comm/examiner.h"
+#include "interpose/comm/precision_tables.h"
+#include "interpose/policy/precision/checkup.h"
+
+namespace cinch {
+
+struct Checkup {
+  CheckupSchedule schedule;
+  uint64_t nextCall = 0;  // calls of the slot outside of captures, the same on all ranks
+  uint64_t nHeard = 0;    // calls whose words have been heard
+  PrecisionTables tables;
+  bool mustPass = false;               // rank 0 said so: from the next call on
+  bool hasMoved = false;               // its buffers, since the last examination
+  std::atomic<bool> isAwaited{false};  // this rank waits for the word on the last examination
+  std::optional<uint32_t> place;       // the slot's Place::slot, where it has one
+
+  // Rank 0's; between an examination and the publication of what came out, the background thread's.
+  std::optional<Adviser> adviser;
+  Examiner examiner;
+
+  Result<void> allocate(const DeviceTable& device, const CollectivePlan& plan) {
+    const uint64_t nTiles = plan.layout.tiles();
+    const auto nRuns = static_cast<uint32_t>(std::min<uint64_t>(nTiles, kMaxSegments));
+    CINCH_TRY(tables.allocate(device, nRuns, plan.nRanks()));
+    return adviser ? examiner.allocate(device, nTiles) : Result<void>();
+  }
+  void giveUp(std::vector<Buffer>& buffers) {
+    tables.giveUp(buffers);
+    examiner.giveUp(buffers);
+  }
+};
+
+}  // namespace cinch

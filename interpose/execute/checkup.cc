@@ -1,0 +1,107 @@
+#include "interpose/execute/checkup.h"
+
+#include "common/log.h"
+#include "interpose/execute/judgement.h"
+#include "interpose/real/nccl_try.h"
+
+namespace cinch {
+namespace {
+
+void passFromNowOn(const CommState& comm, Slot& slot) {
+  slot.phase = SlotPhase::inaccurate;
+  CINCH_WARN("GUARD", "%s: %s passes from here on: 8 bits are not enough for it", comm.name.c_str(),
+             slot.name.c_str());
+}
+
+Result<void> hear(CommState& comm, Slot& slot, uint64_t call) {
+  slot.checkup->isAwaited.store(true);
+  const auto said = comm.agreement().awaitPublication(
+      judgementTopic(slot, call), static_cast<int>(processParams().params.voteTimeout));
+  if (!said.ok())
+    return errorf(said.error().status, "%s: no word on its precision: %s", slot.name.c_str(),
+                  said.error().message.c_str());
+  const auto advice = decodeAdvice(said.value(), slot.identity, slot.plan.layout.tiles());
+  CINCH_TRY(advice);
+  slot.checkup->mustPass = advice.value().kind == Advice::Kind::pass;
+  if (advice.value().kind != Advice::Kind::change) return {};
+  const RelaxedCapture relaxed(*comm.resources.device);
+  const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
+  return slot.changePlan(*comm.resources.device, advice.value().plan);
+}
+
+bool hasCheckup(const BatchItem& item) {
+  return item.slot->checkup != nullptr && item.captureId == 0 && !item.connectOnly;
+}
+
+TallyLaunch tallyOf(const BatchItem& item, const void* values) {
+  return {.values = values,
+          .others = nullptr,
+          .count = item.plan.layout.count,
+          .type = item.plan.type,
+          .factor = {},
+          .tallies = nullptr};
+}
+
+}  // namespace
+
+bool willBeExamined(const BatchItem& item, uint64_t nBefore) {
+  if (!hasCheckup(item)) return false;
+  const Checkup& checkup = *item.slot->checkup;
+  return checkup.schedule.examines(checkup.nextCall + nBefore);
+}
+
+Result<void> beginCall(BatchItem& item) {
+  item.plan = item.slot->plan;
+  if (!hasCheckup(item)) return {};
+  Checkup& checkup = *item.slot->checkup;
+  const uint64_t call = checkup.nextCall;
+  // A group that NCCL refuses is repeated: its words have been heard then.
+  if (checkup.schedule.hears(call) && checkup.nHeard <= call) {
+    CINCH_TRY(hear(*item.comm, *item.slot, call - CheckupSchedule::kDelay));
+    checkup.nHeard = call + 1;
+  }
+  item.plan = item.slot->planInForce();
+  if (checkup.schedule.examines(call)) item.examined = call;
+  return {};
+}
+
+Result<void> endCall(BatchItem& item) {
+  if (!hasCheckup(item)) return {};
+  ++item.slot->checkup->nextCall;
+  if (item.slot->checkup->mustPass && item.slot->phase == SlotPhase::active)
+    passFromNowOn(*item.comm, *item.slot);
+  if (item.examined && item.comm->rank == 0)
+    judgeInBackground(item.comm, *item.slot, *item.examined, item.isMeasured);
+  return {};
+}
+
+Result<void> noteInput(BatchItem& item) {
+  if (!item.examined || item.comm->rank != 0) return {};
+  Examiner& examiner = item.slot->checkup->examiner;
+  item.isMeasured = examiner.isFree();
+  if (!item.isMeasured) return {};
+  TallyLaunch tally = tallyOf(item, item.call.send);
+  tally.factor = item.factor;
+  return examiner.noteInput(*item.comm->resources.device, tally, item.slot->state(),
+                            item.call.stream);
+}
+
+Result<void> reduceExactly(const BatchItem& item) {
+  if (!item.examined) return {};
+  const Collective& call = item.call;
+  CommState& comm = *item.comm;
+  CINCH_TRY_NCCL(comm.real.AllReduce(call.send, comm.workspace.exact(), call.count, call.type,
+                                     call.op, comm.comm, call.stream),
+                 "cannot reduce a bucket exactly");
+  return {};
+}
+
+Result<void> noteResult(const BatchItem& item) {
+  if (!item.isMeasured) return {};
+  TallyLaunch tally = tallyOf(item, item.comm->workspace.exact());
+  tally.others = item.call.recv;
+  return item.slot->checkup->examiner.noteResult(*item.comm->resources.device, tally,
+                                                 item.slot->state(), item.call.stream);
+}
+
+}  // namespace cinch

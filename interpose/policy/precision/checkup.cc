@@ -1,0 +1,251 @@
+#include "interpose/policy/precision/checkup.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "common/hash.h"
+#include "interpose/policy/precision/error_model.h"
+
+namespace cinch {
+namespace {
+
+// The first calls of a slot belong to the warm-up of the job.
+constexpr uint64_t kFirstCall = 10;
+constexpr uint64_t kMostTurns = 16;
+constexpr uint64_t kLeastApart = 2 * CheckupSchedule::kDelay;
+
+constexpr double kTolerance = 1.5;
+// What rounding alone may do: a block's minimum is kept in bf16, and NCCL rounds 16-bit sums at
+// every rank.
+constexpr double kRounding = 1e-5;
+constexpr double kRoundingPerRank = 2e-6;
+constexpr double kLeastFp16Error = 0x1p-48 / 12;  // of a value near the smallest of fp16
+constexpr uint32_t kBreachesToRaise = 3;
+constexpr uint8_t kMostBits = 8;
+
+constexpr uint8_t kPassWord = 0xff;
+
+constexpr const codec::CodecInfo* kLadder[] = {
+    codec::findCodec("q3"), codec::findCodec("q4"), codec::findCodec("q5"),
+    codec::findCodec("q6"), codec::findCodec("q8"),
+};
+
+// Of adaptive precision. Each keeps a layer's error within an eighth of its power.
+constexpr wire::CodecFormat kCandidates[] = {
+    codec::formatOf("h2"), codec::formatOf("h3"), codec::formatOf("h4"), codec::formatOf("q4"),
+    codec::formatOf("q5"), codec::formatOf("q6"), codec::formatOf("q8"),
+};
+
+std::vector<wire::CodecFormat> candidatesFor(ElementType type) {
+  std::vector<wire::CodecFormat> all(std::begin(kCandidates), std::end(kCandidates));
+  all.push_back(type == ElementType::fp16 ? codec::formatOf("fp16") : codec::formatOf("bf16"));
+  return all;
+}
+
+// What a run of tiles amounts to.
+SegmentStatistics statisticsOf(std::span<const TileTally> tiles, uint64_t nValues) {
+  SegmentStatistics sums{.count = nValues};
+  for (const TileTally& tile : tiles) {
+    sums.power += static_cast<double>(tile.power);
+    sums.squaredRanges += static_cast<double>(tile.squaredRanges);
+  }
+  return sums;
+}
+
+// Calls visit(index, statistics) for each of consecutive runs of tiles.
+template <class Runs, class Visit>
+void forEachRun(const Runs& runs, std::span<const TileTally> tiles, uint64_t count,
+                const Visit& visit) {
+  uint64_t first = 0;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const uint64_t n = runs[i].nTiles, firstValue = first * wire::kTileElems;
+    const uint64_t nValues = std::min(n * wire::kTileElems, count - std::min(count, firstValue));
+    visit(i, statisticsOf(tiles.subspan(first, n), nValues));
+    first += n;
+  }
+}
+
+double powerOf(std::span<const TileTally> tiles) {
+  double sum = 0;
+  for (const TileTally& tile : tiles) sum += static_cast<double>(tile.power);
+  return sum;
+}
+
+// Rounding up or down at random has twice the error.
+std::optional<double> predictError(const codec::CodecInfo& codec, Rounding rounding,
+                                   const SegmentStatistics& statistics) {
+  const std::optional<double> nearest = cinch::predictError(codec, statistics);
+  const bool isDithered = rounding == Rounding::stochastic && codec.dithers;
+  return nearest && isDithered ? std::optional(2 * *nearest) : nearest;
+}
+
+bool isSame(const std::vector<wire::Segment>& a, const std::vector<wire::Segment>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.nTiles == y.nTiles && x.codec == y.codec;
+  });
+}
+
+uint32_t planIdOf(const PrecisionPlan& plan) {
+  const uint64_t facts[] = {plan.slot, plan.effectiveFrom};
+  const uint64_t hash = hashBytes(reinterpret_cast<const uint8_t*>(facts), sizeof facts);
+  return static_cast<uint32_t>(hash ^ hash >> 32);
+}
+
+}  // namespace
+
+CheckupSchedule scheduleOf(uint64_t every, uint64_t slotIdentity) {
+  if (every == 0) return {};
+  const uint64_t apart = std::max(every, kLeastApart);
+  return {std::min(apart, kFirstCall) + slotIdentity % std::min(apart, kMostTurns), apart};
+}
+
+uint64_t roomFor(uint64_t count, uint32_t nRanks, wire::CodecFormat standard) {
+  const wire::ShardLayout own{count, nRanks, standard};
+  const wire::ShardLayout most{count, nRanks, codec::formatOf("q8")};
+  return std::max(own.totalBytes(), most.totalBytes());
+}
+
+std::vector<uint8_t> encodeAdvice(const Advice& advice) {
+  switch (advice.kind) {
+    case Advice::Kind::keep:
+      return {};
+    case Advice::Kind::pass:
+      return {kPassWord};
+    default:
+      return encodePlan(advice.plan);
+  }
+}
+
+Result<Advice> decodeAdvice(std::span<const uint8_t> bytes, uint64_t slot, uint64_t nTiles) {
+  if (bytes.empty()) return Advice{};
+  if (bytes.size() == 1 && bytes[0] == kPassWord) return Advice{.kind = Advice::Kind::pass};
+  auto plan = decodePlan(bytes, [&](uint64_t other) { return other == slot ? nTiles : 0; });
+  CINCH_TRY(plan);
+  return Advice{Advice::Kind::change, std::move(plan.value())};
+}
+
+Adviser::Adviser(const Facts& facts, Precision precision)
+    : facts_(facts), precision_(std::move(precision)) {
+  runs_ = {{wire::ShardLayout::tilesOf(facts.count), precision_.standard->format}};
+}
+
+Advice Adviser::advise(const Examination& examination, uint64_t call) {
+  finding_ = judge(examination);
+  // Where the exact values are not finite, or all zero, there is nothing to learn.
+  if (!(finding_.budget > 0 && std::isfinite(finding_.budget))) return {};
+  nBreaches_ = finding_.isBreach ? nBreaches_ + 1 : 0;
+  if (nBreaches_ == kBreachesToRaise && !raise()) return Advice{.kind = Advice::Kind::pass};
+  return change(wantedRuns(examination), call);
+}
+
+Finding Adviser::judge(const Examination& examination) const {
+  double exact = 0, compressed = 0, product = 0, error = 0;
+  for (const TileTally& tile : examination.result) {
+    exact += static_cast<double>(tile.power);
+    compressed += static_cast<double>(tile.otherPower);
+    product += static_cast<double>(tile.product);
+    error += static_cast<double>(tile.error);
+  }
+  Finding finding;
+  if (exact == 0) return finding;
+  finding.nmse = error / exact;
+  finding.powerRatio = compressed / exact;
+  finding.cosine = compressed > 0 ? product / std::sqrt(exact * compressed) : 0;
+  finding.budget = kTolerance * expectedError(examination) / exact;
+  finding.isBreach = std::isfinite(finding.budget) && !(finding.nmse <= finding.budget);
+  return finding;
+}
+
+// Of coding these values once. Theory is off by up to 2 where most values are zero: stage 1's own
+// account is trusted that far, and altogether for codecs that theory does not cover.
+double Adviser::errorOf(std::span<const TileTally> tiles, double accounted) const {
+  double predicted = 0;
+  bool isPredicted = true;
+  forEachRun(runs_, tiles, facts_.count, [&](size_t i, const SegmentStatistics& statistics) {
+    const auto error =
+        predictError(*codec::findCodec(runs_[i].codec.id), facts_.rule.rounding, statistics);
+    isPredicted = isPredicted && error;
+    predicted += error.value_or(0);
+  });
+  const double told = accounted * powerOf(tiles);
+  return isPredicted ? std::max(predicted, std::min(told, 2 * predicted)) : told;
+}
+
+// The ranks' values are taken to have rank 0's power, but no less than the sum: it may be the one
+// that has nothing to add.
+double Adviser::expectedError(const Examination& examination) const {
+  const double accounted =
+      examination.codedPower > 0 ? examination.codedError / examination.codedPower : 0;
+  const double squares = static_cast<double>(facts_.factor) * static_cast<double>(facts_.factor) *
+                         static_cast<double>(facts_.nRanks - 1);
+  const double second = errorOf(examination.result, accounted);
+  const double first = std::max(squares * errorOf(examination.own, accounted), second);
+  const double shaping = 2 / (2 - static_cast<double>(facts_.rule.gain));
+  const double powers = squares * powerOf(examination.own) + powerOf(examination.result);
+  return shaping * (first + second) + roundingOf(powers);
+}
+
+double Adviser::roundingOf(double powers) const {
+  const bool isShort = facts_.type != ElementType::fp32;
+  const double relative = kRounding + (isShort ? kRoundingPerRank * facts_.nRanks : 0);
+  const double nRounded =
+      facts_.type == ElementType::fp16 ? static_cast<double>(facts_.count) * facts_.nRanks : 0;
+  return relative * powers + kLeastFp16Error * nRounded;
+}
+
+// False where there is nothing above.
+bool Adviser::raise() {
+  nBreaches_ = 0;
+  const uint8_t bits = precision_.standard->format.bits;
+  const auto next = std::find_if(std::begin(kLadder), std::end(kLadder),
+                                 [&](const auto* codec) { return codec->format.bits > bits; });
+  if (bits >= kMostBits || next == std::end(kLadder)) return false;
+  precision_.standard = *next;
+  return true;
+}
+
+std::vector<wire::Segment> Adviser::wantedRuns(const Examination& examination) const {
+  const wire::CodecFormat standard = precision_.standard->format;
+  if (!precision_.isAdaptive || !examination.isOneBucket)
+    return {{wire::ShardLayout::tilesOf(facts_.count), standard}};
+  const std::vector<wire::CodecFormat> candidates = candidatesFor(facts_.type);
+  // Layers that had nothing to add this time keep the standard.
+  const double unknown = std::nan("");
+  std::vector<double> errors;
+  forEachRun(precision_.segments, examination.result, facts_.count,
+             [&](size_t, const SegmentStatistics& statistics) {
+               for (const wire::CodecFormat& candidate : candidates) {
+                 const auto error = predictError(*codec::findCodec(candidate.id),
+                                                 facts_.rule.rounding, statistics);
+                 errors.push_back(statistics.power > 0 ? error.value_or(unknown) : unknown);
+               }
+             });
+  const auto place = std::find(candidates.begin(), candidates.end(), standard);
+  const PrecisionProblem problem{.segments = precision_.segments,
+                                 .candidates = candidates,
+                                 .standard = static_cast<uint32_t>(place - candidates.begin()),
+                                 .raw = static_cast<uint32_t>(candidates.size() - 1),
+                                 .errors = errors};
+  return runsOf(problem, fewestBytes(problem));
+}
+
+bool Adviser::fits(const std::vector<wire::Segment>& runs) const {
+  const wire::MixedLayout layout(facts_.count, facts_.nRanks, runs);
+  return layout.layout().totalBytes() <= facts_.roomBytes;
+}
+
+Advice Adviser::change(std::vector<wire::Segment> runs, uint64_t call) {
+  if (!fits(runs)) runs = {{wire::ShardLayout::tilesOf(facts_.count), precision_.standard->format}};
+  if (isSame(runs, runs_) || !fits(runs)) return {};
+  runs_ = std::move(runs);
+  Advice advice{Advice::Kind::change, {}};
+  advice.plan.slot = facts_.slot;
+  advice.plan.effectiveFrom = call + CheckupSchedule::kDelay;
+  advice.plan.runs = runs_;
+  advice.plan.id = planIdOf(advice.plan);
+  return advice;
+}
+
+}  // namespace cinch

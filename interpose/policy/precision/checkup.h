@@ -1,0 +1,113 @@
+// The guard of a slot: every so often a call of it is also reduced exactly, and rank 0 compares the
+// two, says whether the codec does what it should, and which precision each segment deserves. Pure;
+// what it concludes reaches all ranks as the same bytes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/result.h"
+#include "interpose/policy/precision/precision_plan.h"
+#include "kernels/codec/registry.h"
+#include "kernels/device_table.h"
+
+namespace cinch {
+
+// Which calls of a slot, counted from 0 and the same on all ranks, are examined, and before which
+// the conclusion is heard. Slots take turns.
+struct CheckupSchedule {
+  uint64_t first = 0;
+  uint64_t every = 0;  // 0: never
+
+  bool examines(uint64_t call) const {
+    return every > 0 && call >= first && (call - first) % every == 0;
+  }
+  bool hears(uint64_t call) const { return call >= kDelay && examines(call - kDelay); }
+
+  static constexpr uint64_t kDelay = 2;
+};
+CheckupSchedule scheduleOf(uint64_t every, uint64_t slotIdentity);
+
+// How a slot is coded, as far as precision goes.
+struct Precision {
+  const codec::CodecInfo* standard;  // what all segments have, or would have
+  bool isAdaptive = false;           // each segment gets its own
+  std::vector<PrecisionSegment> segments{};
+};
+
+// What rank 0 measured at one call.
+struct Examination {
+  std::span<const TileTally> own;     // by tile: its own values times its factor
+  std::span<const TileTally> result;  // values: the exact result; others: the compressed one
+  double codedError = 0;              // stage 1's account: summed squared error of what was coded,
+  double codedPower = 0;              // and its power
+  bool isOneBucket = true;            // false: several buckets share the slot
+};
+
+struct Finding {
+  double nmse = 0;        // |compressed - exact|^2 / |exact|^2
+  double powerRatio = 0;  // |compressed|^2 / |exact|^2
+  double cosine = 0;      // of the angle between them
+  double budget = 0;      // what nmse may be
+  bool isBreach = false;
+};
+
+// What all ranks are told after an examination.
+struct Advice {
+  enum class Kind : uint8_t { keep, change, pass };
+  Kind kind = Kind::keep;
+  PrecisionPlan plan{};  // of a change
+};
+
+std::vector<uint8_t> encodeAdvice(const Advice& advice);
+// Refuses everything but what encodeAdvice() writes for slot `slot` with a bucket of `nTiles`.
+Result<Advice> decodeAdvice(std::span<const uint8_t> bytes, uint64_t slot, uint64_t nTiles);
+
+// Rank 0's judgement of one slot.
+class Adviser {
+ public:
+  struct Facts {
+    uint64_t slot = 0;  // identity
+    uint64_t count = 0;
+    ElementType type{};
+    uint32_t nRanks = 1;
+    float factor = 1;  // of the sum
+    CodingRule rule{};
+    uint64_t roomBytes = 0;  // what a plan's buffers may take
+  };
+  Adviser(const Facts& facts, Precision precision);
+
+  // The budget is 1.5 times what theory expects of the codecs in force: their error on the own
+  // values of every rank but the owner, and on the exact sum, times 2 / (2 - gain) where feedback
+  // shapes it. Three breaches in a row raise the standard for good; past 8 bits the slot passes.
+  // Where several buckets share the slot there are no layers.
+  Advice advise(const Examination& examination, uint64_t call);
+  // From the next advice on, other segments; as many tiles.
+  void cut(std::vector<PrecisionSegment> segments) { precision_.segments = std::move(segments); }
+
+  bool isAdaptive() const { return precision_.isAdaptive; }
+  const Finding& finding() const { return finding_; }
+  const codec::CodecInfo& standard() const { return *precision_.standard; }
+
+ private:
+  Finding judge(const Examination& examination) const;
+  double errorOf(std::span<const TileTally> tiles, double accounted) const;
+  double expectedError(const Examination& examination) const;
+  double roundingOf(double powers) const;
+  bool raise();
+  std::vector<wire::Segment> wantedRuns(const Examination& examination) const;
+  bool fits(const std::vector<wire::Segment>& runs) const;
+  Advice change(std::vector<wire::Segment> runs, uint64_t call);
+
+  Facts facts_;
+  Precision precision_;
+  std::vector<wire::Segment> runs_;  // what it said last
+  Finding finding_;
+  uint32_t nBreaches_ = 0;  // in a row, of the standard in force
+};
+
+// Memory that any plan of a slot may need: that of 8 bits.
+uint64_t roomFor(uint64_t count, uint32_t nRanks, wire::CodecFormat standard);
+
+}  // namespace cinch

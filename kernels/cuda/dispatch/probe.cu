@@ -1,0 +1,34 @@
+#include "kernels/cuda/agent/probe_agent.cuh"
+#include "kernels/cuda/dispatch/dispatch.cuh"
+#include "kernels/cuda/dispatch/launch.h"
+
+namespace cinch::cuda {
+namespace {
+
+template <ElementType type>
+__global__ void __launch_bounds__(kProbeThreads, 1)
+    probeKernel(const __grid_constant__ ProbeLaunch launch) {
+  ProbeAgent<type>(launch).run();
+}
+
+Kernel<ProbeLaunch> kernelFor(ElementType type) {
+  switch (type) {
+    case ElementType::fp32:
+      return probeKernel<ElementType::fp32>;
+    case ElementType::fp16:
+      return probeKernel<ElementType::fp16>;
+    case ElementType::bf16:
+      return probeKernel<ElementType::bf16>;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+int launchProbe(const ProbeLaunch* launch, void* stream) {
+  const auto kernel = kernelFor(launch->call.type);
+  if (!kernel) return cudaErrorInvalidValue;
+  return launchGrid(kernel, dim3(1), kProbeThreads, *launch, stream);
+}
+
+}  // namespace cinch::cuda

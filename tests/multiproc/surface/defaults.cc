@@ -1,0 +1,185 @@
+// What a program gets whose user has set nothing. defaults_test.py reads in Cinch's report what
+// became of these calls; here their results are checked.
+#include <cmath>
+#include <memory>
+
+#include "tests/multiproc/surface/program.h"
+
+namespace surface {
+namespace {
+
+// The buckets of a model, in the order in which a backward pass fills them: two of one size, so
+// that only their place in the step tells them apart.
+constexpr size_t kBuckets[] = {30000, 80000, 80000};
+constexpr size_t kParameters = 30000 + 80000 + 80000;
+constexpr size_t kLayer = 10000;  // values of one scale
+constexpr int kTrainingSteps = 45;
+// Two quantisations at three bits, one of which has half the signal.
+constexpr double kWorstError = 0.12;
+constexpr double kRounding = 1e-12;
+
+double scaleOf(size_t index) {
+  return std::pow(4.0, -static_cast<double>(index / kLayer % 4));
+}
+
+// Gradients whose layers differ in scale.
+class Bucket {
+ public:
+  explicit Bucket(size_t count, int number) : memory_(count), number_(number) {}
+
+  void fill(const World& world, int step, cudaStream_t stream) {
+    std::vector<float> values(memory_.count());
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(valueOf(world.rank, seedOf(step), i) * scaleOf(i));
+    CHECK(cudaMemcpyAsync(memory_.data(), values.data(), values.size() * sizeof(float),
+                          cudaMemcpyHostToDevice, stream));
+    CHECK(cudaStreamSynchronize(stream));
+  }
+
+  void allReduce(ncclComm_t comm, cudaStream_t stream) {
+    CHECK(ncclAllReduce(memory_.data(), memory_.data(), memory_.count(), ncclFloat32, ncclSum, comm,
+                        stream));
+  }
+
+  void check(const World& world, int step, double worstError, cudaStream_t stream) const {
+    const std::string label = "step" + std::to_string(step) + "-bucket" + std::to_string(number_);
+    const std::vector<float> values = memory_.read(stream);
+    const Exact unscaled = sumOf(everybody(world), seedOf(step));
+    double error = 0, power = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double exact = unscaled(i) * scaleOf(i);
+      error += std::pow(values[i] - exact, 2);
+      power += exact * exact;
+    }
+    if (!(error <= worstError * power)) fail(label + ": NMSE " + std::to_string(error / power));
+    expectSameEverywhere(values, label);
+  }
+
+ private:
+  int seedOf(int step) const { return 10 * step + number_; }
+
+  Floats memory_;
+  int number_;
+};
+
+// As PyTorch DDP: the parameters are broadcast, then every step reduces the buckets; the job itself
+// averages its loss.
+class Job {
+ public:
+  explicit Job(const World& world)
+      : world_(world), comm_(makeWorldComm(world)), stream_(makeStream()), loss_(1) {
+    const Floats parameters(kParameters);
+    CHECK(ncclBroadcast(parameters.data(), parameters.data(), kParameters, ncclFloat32, 0, comm_,
+                        stream_));
+    await(comm_, stream_);
+    for (const size_t count : kBuckets)
+      buckets_.push_back(std::make_unique<Bucket>(count, static_cast<int>(buckets_.size())));
+  }
+  ~Job() { ncclCommDestroy(comm_); }
+
+  void train(int steps) {
+    for (int step = 0; step < steps; ++step) {
+      fill(step);
+      reduce();
+      check(step, kWorstError);
+      averageLoss(step);
+    }
+  }
+  // As train(), but all calls of a step are in a graph.
+  void replay(int first, int steps) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t exec = nullptr;
+    CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
+    reduce();
+    CHECK(cudaStreamEndCapture(stream_, &graph));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    for (int step = first; step < first + steps; ++step) {
+      fill(step);
+      CHECK(cudaGraphLaunch(exec, stream_));
+      check(step, kRounding);
+    }
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaGraphDestroy(graph));
+  }
+
+ private:
+  void fill(int step) {
+    for (const auto& bucket : buckets_) bucket->fill(world_, step, stream_);
+  }
+  void reduce() {
+    for (const auto& bucket : buckets_) bucket->allReduce(comm_, stream_);
+  }
+  void check(int step, double worstError) {
+    await(comm_, stream_);
+    for (const auto& bucket : buckets_) bucket->check(world_, step, worstError, stream_);
+  }
+  void averageLoss(int step) {
+    loss_.fill(world_.rank, step, stream_);
+    CHECK(ncclAllReduce(loss_.data(), loss_.data(), 1, ncclFloat32, ncclSum, comm_, stream_));
+    await(comm_, stream_);
+    expectExact(loss_.read(stream_), sumOf(everybody(world_), step), "loss");
+  }
+
+  const World& world_;
+  ncclComm_t comm_;
+  cudaStream_t stream_;
+  Floats loss_;
+  std::vector<std::unique_ptr<Bucket>> buckets_;
+};
+
+void trains(const World& world) {
+  Job(world).train(kTrainingSteps);
+}
+
+// What is learned of a step does not reach into a capture.
+void trainsInAGraph(const World& world) {
+  Job job(world);
+  job.train(10);
+  job.replay(10, 3);
+}
+
+// One call over and over, longer than it takes to find that it has a period.
+void repeats(const World& world, ncclRedOp_t op, int calls) {
+  const ncclComm_t comm = makeWorldComm(world);
+  const cudaStream_t stream = makeStream();
+  Floats buffer(20000);
+  const double factor = op == ncclAvg ? 1.0 / world.ranks : 1;
+  for (int call = 0; call < calls; ++call) {
+    buffer.fill(world.rank, call, stream);
+    CHECK(
+        ncclAllReduce(buffer.data(), buffer.data(), buffer.count(), ncclFloat32, op, comm, stream));
+    await(comm, stream);
+    const std::string label = "call" + std::to_string(call);
+    const Exact exact = sumOf(everybody(world), call, 0, factor);
+    if (op == ncclSum || call < 256)
+      expectExact(buffer.read(stream), exact, label);
+    else if (call == calls - 1)
+      expectCompressed(buffer.read(stream), exact, label);
+    expectSameEverywhere(buffer.read(stream), label);
+  }
+  CHECK(ncclCommDestroy(comm));
+}
+
+constexpr int kRepetitions = 270;
+
+void repeatsASum(const World& world) {
+  repeats(world, ncclSum, kRepetitions);
+}
+
+void repeatsAnAverage(const World& world) {
+  repeats(world, ncclAvg, kRepetitions);
+}
+
+}  // namespace
+
+const std::vector<Case>& defaultCases() {
+  static const std::vector<Case> cases = {
+      {"default-training", 2, trains},
+      {"default-graph", 2, trainsInAGraph},
+      {"default-repeated-sum", 2, repeatsASum},
+      {"default-repeated-average", 2, repeatsAnAverage},
+  };
+  return cases;
+}
+
+}  // namespace surface

@@ -1,0 +1,93 @@
+"""What a program gets where LD_PRELOAD is all that was set: real processes on the emulator. CINCH_STATS is set
+too, which only writes the report that is read here.
+
+Arguments: PROGRAM PRELOAD CINCH (the command).
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import surface_test
+
+PROGRAM = PRELOAD = CINCH = None
+RANKS = 2
+BUCKETS = {"AllReduce fp32 Sum x 30000 at 0", "AllReduce fp32 Sum x 80000 at 1", "AllReduce fp32 Sum x 80000 at 2"}
+
+
+class Defaults(surface_test.OutcomeTest):
+    def run_case(self, case, settings=None):
+        """What each rank reports of its communicator, and what `cinch explain` makes of the first report."""
+        with tempfile.TemporaryDirectory() as folder:
+            outcomes = surface_test.launch(PROGRAM, case, RANKS, folder, PRELOAD, settings or {})
+            self.check_outcomes(outcomes)
+            reports = surface_test.read_reports(folder)
+            explained = subprocess.run([CINCH, "explain", "--report", f"{folder}/report-0.json"], check=True,
+                                       capture_output=True, text=True, timeout=60).stdout
+        self.assertEqual([len(communicators) for communicators in reports], [1] * RANKS)
+        return [communicators[0] for communicators in reports], explained
+
+    def check_training(self, settings, least_plans):
+        comms, explained = self.run_case("default-training", settings)
+        self.assertRegex(explained, r"AllReduce fp32 Sum x 80000 +gradient .* auto +compressed")
+        for comm in comms:
+            self.assertEqual({slot["name"] for slot in comm["slots"]}, BUCKETS)
+            self.assertNotIn("ambiguous", comm["passed"])
+            for slot in comm["slots"]:
+                with self.subTest(rank=comm["rank"], slot=slot["name"]):
+                    self.assertEqual(slot["codec"], "auto")
+                    self.assertAlmostEqual(slot["gain"], 0.1, places=6)
+                    # All but the steps in which the ranks learn what a step is, and get ready.
+                    self.assertGreaterEqual(slot["calls"], 35)
+                    self.assertGreaterEqual(slot["plans"], least_plans)
+                    # Layers of different scales need fewer bits than h3's 3.1 for all.
+                    self.assertGreater(slot["bits_per_value"], 2)
+                    self.assertLess(slot["bits_per_value"], 3)
+        planner = comms[0]["slots"]
+        self.assertTrue(all(slot["guard"]["checks"] >= least_plans for slot in planner))
+        self.assertEqual(sum(slot["guard"]["breaches"] for slot in planner), 0)
+        plans = [[slot["plans"] for slot in comm["slots"]] for comm in comms]
+        self.assertEqual(plans[0], plans[1], "the ranks obeyed different words")
+
+    def test_training_gets_feedback_and_adaptive_precision(self):
+        self.check_training({}, least_plans=1)
+
+    def test_precision_follows_every_checkup(self):
+        self.check_training({"CINCH_GUARD_EVERY": "5"}, least_plans=2)
+
+    def test_captured_calls_pass(self):
+        comms, explained = self.run_case("default-graph")
+        for comm in comms:
+            self.assertEqual({slot["name"] for slot in comm["slots"]}, BUCKETS)
+            self.assertEqual(comm["passed"]["capturing"]["calls"], len(BUCKETS))
+        self.assertIn("capturing: ", explained)
+
+    def test_a_sum_over_and_over_stays_exact(self):
+        """As nccl-tests: nothing shows that these are gradients."""
+        comms, explained = self.run_case("default-repeated-sum")
+        for comm in comms:
+            self.assertEqual(comm["slots"], [])
+            self.assertGreater(comm["passed"]["unplaced"]["calls"], 200)
+            self.assertGreater(comm["passed"]["ambiguous"]["calls"], 0)
+        self.assertRegex(explained, r"AllReduce fp32 Sum x 20000 .*ambiguous")
+        self.assertRegex(explained, r"ambiguous: .* could be activations\.\n.*CINCH_SLOTS=signature")
+
+    def test_an_average_over_and_over_goes_at_eight_bits_without_feedback(self):
+        comms, _ = self.run_case("default-repeated-average")
+        for comm in comms:
+            (slot,) = comm["slots"]
+            self.assertEqual((slot["codec"], slot["gain"]), ("q8", 0))
+            self.assertGreater(slot["calls"], 0)
+            self.assertGreater(comm["passed"]["unplaced"]["calls"], 200)
+
+
+if __name__ == "__main__":
+    # Nothing but what a case sets.
+    for name in [name for name in os.environ if name.startswith("CINCH_")]:
+        del os.environ[name]
+    CINCH = sys.argv.pop()
+    PRELOAD = sys.argv.pop()
+    PROGRAM = sys.argv.pop()
+    unittest.main(verbosity=2)

@@ -1,0 +1,248 @@
+#include "interpose/policy/precision/checkup.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <set>
+
+#include "interpose/policy/precision/segments.h"
+
+namespace cinch {
+namespace {
+
+constexpr uint32_t kRanks = 4;
+constexpr uint64_t kCount = 600 * wire::kTileElems + 17;
+
+const codec::CodecInfo& codecOf(const char* name) {
+  return *codec::findCodec(name);
+}
+
+// Tallies as an average of `kRanks` ranks would have them: gradients of layers whose scales differ,
+// and a compressed result that is off by `excess` times what theory expects.
+class Bucket {
+ public:
+  explicit Bucket(uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::normal_distribution<double> scale(0, 4);
+    const uint64_t nTiles = wire::ShardLayout::tilesOf(kCount);
+    double level = 1;
+    for (uint64_t i = 0; i < nTiles; ++i) {
+      if (i % 50 == 0) level = std::exp(scale(random));
+      powers_.push_back(level);
+    }
+  }
+
+  // `excess` is the error of the result over |exact|^2.
+  Examination examined(double nmse) {
+    own_.clear();
+    result_.clear();
+    for (const double power : powers_) {
+      const auto p = static_cast<float>(power * 1024);
+      // A Gaussian block of 128 has a range of some 5.2 standard deviations.
+      own_.push_back({p, 8 * 27 * p / 1024, 0, 0, 0});
+      const float exact = p / kRanks, error = static_cast<float>(nmse) * exact;
+      result_.push_back({exact, 8 * 27 * exact / 1024, exact + error, exact, error});
+    }
+    return {own_, result_, 0.01, 1};
+  }
+
+ private:
+  std::vector<double> powers_;
+  std::vector<TileTally> own_, result_;
+};
+
+Adviser::Facts facts() {
+  return {.slot = 99,
+          .count = kCount,
+          .type = ElementType::fp32,
+          .nRanks = kRanks,
+          .factor = 1.0f / kRanks,
+          .rule = {.gain = 0.1f},
+          .roomBytes = roomFor(kCount, kRanks, codec::formatOf("q4"))};
+}
+
+Adviser fixedAdviser(const char* codec) {
+  return Adviser(facts(), {&codecOf(codec), false, segmentsOf(kCount, {})});
+}
+Adviser adaptiveAdviser() {
+  return Adviser(facts(), {&codecOf("q4"), true, segmentsOf(kCount, {})});
+}
+
+TEST(CheckupSchedule, NeverMeansNever) {
+  const CheckupSchedule never = scheduleOf(0, 5);
+  for (uint64_t call = 0; call < 100; ++call)
+    EXPECT_FALSE(never.examines(call) || never.hears(call));
+}
+
+TEST(CheckupSchedule, EveryExaminationIsHeardBeforeTheNext) {
+  for (uint64_t every : {1, 2, 3, 7, 8, 200})
+    for (uint64_t identity = 0; identity < 40; ++identity) {
+      const CheckupSchedule schedule = scheduleOf(every, identity);
+      uint64_t nOpen = 0, nExamined = 0;
+      for (uint64_t call = 0; call < 1000; ++call) {
+        if (schedule.hears(call)) {
+          ASSERT_EQ(nOpen, 1u);
+          --nOpen;
+        }
+        if (!schedule.examines(call)) continue;
+        ASSERT_EQ(nOpen, 0u) << "of every " << every;
+        ++nOpen;
+        ++nExamined;
+      }
+      EXPECT_GE(nExamined, 900 / std::max<uint64_t>(every, 4));
+      EXPECT_FALSE(schedule.examines(0)) << "a job's first gradients say little";
+    }
+}
+
+TEST(CheckupSchedule, SlotsTakeTurns) {
+  std::set<uint64_t> firsts;
+  for (uint64_t identity = 0; identity < 64; ++identity)
+    firsts.insert(scheduleOf(200, identity * 0x9e3779b97f4a7c15).first);
+  EXPECT_GE(firsts.size(), 12u);
+}
+
+TEST(Advice, ComesBack) {
+  const uint64_t nTiles = 20;
+  Advice change{Advice::Kind::change,
+                {7, 5, 12, {{8, codec::formatOf("h2")}, {12, codec::formatOf("q6")}}}};
+  for (const Advice& sent : {Advice{}, Advice{.kind = Advice::Kind::pass}, change}) {
+    const auto got = decodeAdvice(encodeAdvice(sent), 5, nTiles);
+    ASSERT_TRUE(got.ok());
+    EXPECT_EQ(got.value().kind, sent.kind);
+    EXPECT_EQ(got.value().plan.runs.size(), sent.plan.runs.size());
+  }
+  EXPECT_FALSE(decodeAdvice(encodeAdvice(change), 6, nTiles).ok()) << "of another slot";
+  EXPECT_FALSE(decodeAdvice(encodeAdvice(change), 5, nTiles + 1).ok()) << "of another bucket";
+}
+
+TEST(Advice, RefusesEverythingElse) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<uint8_t> bytes(1 + random() % 80);
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+    const bool isPass = bytes.size() == 1 && bytes[0] == 0xff;
+    EXPECT_EQ(decodeAdvice(bytes, 5, 20).ok(), isPass);
+  }
+}
+
+TEST(Adviser, LeavesACodecAloneThatDoesWhatItShould) {
+  for (const char* codec : {"q2", "q4", "q8", "h4", "sign", "fp8"}) {
+    Adviser adviser = fixedAdviser(codec);
+    for (uint64_t seed = 0; seed < 5; ++seed) {
+      const Advice advice = adviser.advise(Bucket(seed).examined(1e-5), 10);
+      EXPECT_EQ(advice.kind, Advice::Kind::keep) << codec;
+      EXPECT_FALSE(adviser.finding().isBreach);
+      EXPECT_NEAR(adviser.finding().cosine, 1, 1e-4);
+    }
+  }
+}
+
+// Of q4 on Gaussian values, in theory: D = (27 / 12) / 15^2 = 0.01 of the own values and of the
+// sum. Here the ranks' values have 4 times the sum's power, 3 of 4 are coded and all are divided by
+// 4: 0.75 of the sum's error, which is taken for no less than that.
+TEST(Adviser, ExpectsWhatTheorySays) {
+  Adviser adviser = fixedAdviser("q4");
+  adviser.advise(Bucket(1).examined(0.02), 10);
+  const double share = 27.0 / 12 / 225, shaping = 2 / 1.9;
+  const double theory = 1.5 * shaping * share * (1 + 1);
+  EXPECT_NEAR(adviser.finding().budget, theory, theory * 0.02);
+  EXPECT_NEAR(adviser.finding().nmse, 0.02, 1e-5);
+  EXPECT_NEAR(adviser.finding().powerRatio, 1.02, 1e-5);
+}
+
+TEST(Adviser, RaisesThePrecisionAfterThreeBreachesAndPassesInTheEnd) {
+  Adviser adviser = fixedAdviser("q4");
+  Bucket bucket(2);
+  std::vector<std::string> ladder;
+  uint64_t call = 10;
+  for (;;) {
+    Advice advice;
+    for (int breach = 0; breach < 3; ++breach) {
+      EXPECT_EQ(advice.kind, Advice::Kind::keep);
+      advice = adviser.advise(bucket.examined(0.5), call += 200);
+      EXPECT_TRUE(adviser.finding().isBreach);
+    }
+    if (advice.kind == Advice::Kind::pass) break;
+    ASSERT_EQ(advice.kind, Advice::Kind::change);
+    EXPECT_EQ(advice.plan.effectiveFrom, call + CheckupSchedule::kDelay);
+    ASSERT_EQ(advice.plan.runs.size(), 1u);
+    ladder.push_back(codec::findCodec(advice.plan.runs[0].codec.id)->name);
+  }
+  EXPECT_EQ(ladder, (std::vector<std::string>{"q5", "q6", "q8"}));
+}
+
+TEST(Adviser, ForgivesBreachesThatAreFew) {
+  Adviser adviser = fixedAdviser("q2");
+  Bucket bucket(2);
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(adviser.advise(bucket.examined(40), 10).kind, Advice::Kind::keep);
+  for (int i = 0; i < 50; ++i)
+    EXPECT_EQ(adviser.advise(bucket.examined(0.1), 10).kind, Advice::Kind::keep);
+}
+
+TEST(Adviser, LearnsNothingFromWhatIsNotFinite) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Adviser adviser = adaptiveAdviser();
+    Bucket bucket(4);
+    for (int i = 0; i < 5; ++i) {
+      const Examination examination = bucket.examined(0.01);
+      std::vector<TileTally> result(examination.result.begin(), examination.result.end());
+      result[3] = {bad, bad, bad, bad, bad};
+      EXPECT_EQ(adviser.advise({examination.own, result, 1, 1}, 10).kind, Advice::Kind::keep);
+      EXPECT_FALSE(adviser.finding().isBreach);
+    }
+  }
+}
+
+TEST(Adviser, TakesABucketOfZeroesAsItIs) {
+  Adviser adviser = adaptiveAdviser();
+  const std::vector<TileTally> zeroes(wire::ShardLayout::tilesOf(kCount));
+  for (int i = 0; i < 5; ++i) {
+    adviser.advise({zeroes, zeroes, 0, 0}, 10);
+    EXPECT_FALSE(adviser.finding().isBreach);
+  }
+}
+
+TEST(Adviser, GivesLayersOfLittlePowerFewerBits) {
+  Adviser adviser = adaptiveAdviser();
+  const Advice advice = adviser.advise(Bucket(5).examined(0.01), 10);
+  ASSERT_EQ(advice.kind, Advice::Kind::change);
+  const wire::MixedLayout mixed(kCount, kRanks, advice.plan.runs);
+  const wire::ShardLayout uniform{kCount, kRanks, codec::formatOf("q4")};
+  EXPECT_LT(static_cast<double>(mixed.layout().totalBytes()),
+            0.95 * static_cast<double>(uniform.totalBytes()));
+  // The same again is no change.
+  EXPECT_EQ(adviser.advise(Bucket(5).examined(0.01), 210).kind, Advice::Kind::keep);
+}
+
+TEST(Adviser, NeverTakesMoreRoomThanThereIs) {
+  Adviser::Facts tight = facts();
+  tight.roomBytes = wire::ShardLayout{kCount, kRanks, codec::formatOf("q2")}.totalBytes();
+  Adviser adviser(tight, {&codecOf("q4"), true, segmentsOf(kCount, {})});
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const Advice advice = adviser.advise(Bucket(seed).examined(0.01), 10);
+    if (advice.kind != Advice::Kind::change) continue;
+    EXPECT_LE(wire::MixedLayout(kCount, kRanks, advice.plan.runs).layout().totalBytes(),
+              tight.roomBytes);
+  }
+}
+
+TEST(Adviser, RaisesAdaptivePrecisionAsAWhole) {
+  Adviser adviser = adaptiveAdviser();
+  Bucket bucket(6);
+  std::vector<Advice> said;
+  for (int i = 0; i < 3; ++i) said.push_back(adviser.advise(bucket.examined(5), 10));
+  ASSERT_EQ(said[0].kind, Advice::Kind::change);
+  ASSERT_EQ(said[2].kind, Advice::Kind::change);
+  EXPECT_STREQ(adviser.standard().name, "q5");
+  const auto bytesOf = [](const Advice& advice) {
+    return wire::MixedLayout(kCount, kRanks, advice.plan.runs).layout().totalBytes();
+  };
+  EXPECT_GT(bytesOf(said[2]), bytesOf(said[0]));
+}
+
+}  // namespace
+}  // namespace cinch

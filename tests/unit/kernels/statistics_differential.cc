@@ -1,0 +1,107 @@
+#include "tests/unit/kernels/statistics_differential.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "tests/unit/kernels/data_sets.h"
+
+namespace cinch::test {
+namespace {
+
+// A factor, and the element that it may lie in.
+struct DrawnFactor {
+  std::vector<uint8_t> element;
+  uint32_t kind;
+
+  DrawnFactor(ElementType type, std::mt19937& random)
+      : element(toElements(type, {-0.37f})), kind(random() % 3) {}
+  InputFactor get() const {
+    if (kind == 2) return {.device = element.data()};
+    return {.value = kind == 1 ? 2.7f : 1.0f};
+  }
+};
+
+// Mostly of few elements, where tiles are seldom aligned.
+size_t drawOffset(ElementType type, std::mt19937& random) {
+  return random() % 2 * (random() % 16) * elementBytes(type);
+}
+
+std::vector<float> drawValues(uint64_t count, std::mt19937& random) {
+  const auto seed = static_cast<uint32_t>(random());
+  return random() % 3 ? layered(count, seed) : awkward(count, seed);
+}
+
+template <class Plain>
+bool isSame(const Plain& a, const Plain& b) {
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+// A slot's device memory.
+struct ProbedSlot {
+  SlotState state{};
+  ProbeState probe{};
+  uint32_t fault = 0;
+};
+
+}  // namespace
+
+std::vector<TileTally> talliesOf(const host::HostCodec& codec, ElementType type, uint64_t count,
+                                 const void* values, const void* others, InputFactor factor) {
+  std::vector<TileTally> tallies(wire::ShardLayout::tilesOf(count));
+  codec.tallyTiles({.values = values,
+                    .others = others,
+                    .count = count,
+                    .type = type,
+                    .factor = factor,
+                    .tallies = tallies.data()});
+  return tallies;
+}
+
+void expectTalliesLikeHost(const host::HostCodec& codec, uint64_t count, uint32_t seed) {
+  SCOPED_TRACE("tally of " + std::to_string(count) + " values, seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const ElementType type = kTypes[seed % 3];
+  const DrawnFactor factor(type, random);
+  const GuardedBytes values(toElements(type, drawValues(count, random)), drawOffset(type, random));
+  const GuardedBytes others(toElements(type, drawValues(count, random)), drawOffset(type, random));
+  const uint8_t* const beside = random() % 2 ? others.data() : nullptr;
+  const auto found = talliesOf(codec, type, count, values.data(), beside, factor.get());
+  const auto expected =
+      talliesOf(host::fastestHostCodec(), type, count, values.data(), beside, factor.get());
+  for (size_t tile = 0; tile < expected.size(); ++tile)
+    ASSERT_TRUE(isSame(found[tile], expected[tile])) << "tile " << tile;
+}
+
+void expectProbesLikeHost(const host::HostCodec& codec, uint64_t count, uint32_t seed) {
+  SCOPED_TRACE("probe of " + std::to_string(count) + " values, seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const ElementType type = kTypes[seed % 3];
+  const ResidualType residualType = kResidualTypes[seed / 3 % 3];
+  const DrawnFactor factor(type, random);
+  ProbedSlot found, expected;
+  found.state.ordinal = expected.state.ordinal = 1;
+  found.state.poisonOrdinal = expected.state.poisonOrdinal = 2;
+  for (uint32_t call = 0; call < 5; ++call) {
+    const GuardedBytes input(toElements(type, drawValues(count, random)), drawOffset(type, random));
+    const float scale = random() % 3 ? 0.1f : 100.0f;
+    const auto residual =
+        toResidual(residualType, layered(count, static_cast<uint32_t>(random()), scale));
+    for (ProbedSlot* slot : {&found, &expected}) {
+      const auto& probing = slot == &found ? codec : host::fastestHostCodec();
+      const wire::ShardLayout layout = {count, 1 + seed % 4, codec::formatOf("q4")};
+      probing.probeInput({.call = {layout, type, 1, 2, &slot->state, &slot->fault},
+                          .input = input.data(),
+                          .inputFactor = factor.get(),
+                          .residual = residual.data(),
+                          .residualType = residualType,
+                          .probe = &slot->probe});
+      ++slot->state.ordinal;
+    }
+    ASSERT_TRUE(isSame(found.state, expected.state)) << "call " << call;
+    ASSERT_TRUE(isSame(found.probe, expected.probe)) << "call " << call;
+  }
+}
+
+}  // namespace cinch::test
