@@ -185,8 +185,9 @@ def unshaped(links, programs, checksum, interface):
     return stream(links, programs, _WARM_UP / 2, _UNSHAPED, settings, [interface])
 
 
-def iperf(links, link, streams):
-    """(Mbit/s of plain TCP, CPU seconds)"""
+def iperf(links, link, streams, block=None):
+    """(Mbit/s of plain TCP, CPU seconds). Each stream writes and reads one block again and again:
+    iperf3's own of 128 KiB, which stays in the cache, or one of `block` bytes."""
     client = [
         "iperf3",
         "-c",
@@ -199,6 +200,7 @@ def iperf(links, link, streams):
         str(_UNSHAPED),
         "-J",
     ]
+    client += [] if block is None else ["-l", str(block)]
     commands = [["bash", "-c", _RETRY, "retry", *client], ["iperf3", "-s", "-1"]]
     outputs, cpu = run_pair(links, commands)
     return outputs[SENDER]["end"]["sum_received"]["bits_per_second"] / 1e6, cpu

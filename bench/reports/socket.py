@@ -2,7 +2,8 @@
 namespaces, beside a static transport and plain TCP; latency; seeded chaos; conformance. Needs root.
 
 Figures of goodput are fractions of the sum of the links' rates; headers take 0.044 of these.
-vs_iperf3 is that of the default, sampled checksums; those of the others are printed.
+vs_iperf3 is that of the default, sampled checksums; those of the others are printed, and the share of
+an iperf3 that moves blocks as long as the plugin's messages (1 MiB) is vs_iperf3_1m.
 CINCH_CHAOS_RUNS says how many seeds of chaos (1,000)."""
 
 import json
@@ -88,19 +89,27 @@ def measure_goodput(links, programs):
 
 
 def measure_unshaped(links, programs):
-    """The plugin's share of what iperf3 moves: the median of runs in turns, by checksum setting."""
+    """The plugin's share of what iperf3 moves, with its own blocks and with long ones: each a
+    median of runs in turns, by checksum setting."""
     links.shape(None)
-    ratios = {checksum: [] for checksum in CHECKSUMS}
+    blocks = (None, goodput.MESSAGE_BYTES)
+    ratios = {block: {checksum: [] for checksum in CHECKSUMS} for block in blocks}
     for run in range(RUNS):
-        tcp, cpu = goodput.iperf(links, 0, STREAMS)
-        line = f"iperf3 {tcp / 1000:.1f} Gbit/s, {cpu:.1f} s of CPU"
+        tcp = {block: goodput.iperf(links, 0, STREAMS, block) for block in blocks}
+        line = ", ".join(f"{mbit / 1000:.1f} Gbit/s ({cpu:.1f} s)" for mbit, cpu in tcp.values())
+        line = f"iperf3 with blocks of 128 KiB and 1 MiB {line}"
         for checksum in CHECKSUMS:
             mbit, cpu = goodput.unshaped(links, programs, checksum, links.interfaces[0])
-            ratios[checksum].append(mbit / tcp)
-            line += f"; checksums {checksum} {mbit / 1000:.1f}, {cpu:.1f} s"
-        say(f"== unshaped {run + 1} of {RUNS}: {line}")
-    shares = {checksum: statistics.median(each) for checksum, each in ratios.items()}
-    say("== of iperf3: " + ", ".join(f"{name} {share:.3f}" for name, share in shares.items()))
+            for block in blocks:
+                ratios[block][checksum].append(mbit / tcp[block][0])
+            line += f"; checksums {checksum} {mbit / 1000:.1f} ({cpu:.1f} s)"
+        say(f"== unshaped {run + 1} of {RUNS}, with CPU seconds: {line}")
+    shares = [
+        {checksum: statistics.median(each) for checksum, each in ratios[block].items()}
+        for block in blocks
+    ]
+    for text, share in zip(("iperf3", "iperf3 with blocks of 1 MiB"), shares):
+        say(f"== of {text}: " + ", ".join(f"{name} {part:.3f}" for name, part in share.items()))
     return shares
 
 
@@ -184,8 +193,9 @@ def measure_all(links, programs):
     figures = measure_goodput(links, programs)
     wrong = goodput.checked_over_cut(links, programs, EQUAL, CUT_LINK, CHECKED_MESSAGES)
     say(f"== {CHECKED_MESSAGES} messages over a cut: {wrong} wrong")
-    unshaped = measure_unshaped(links, programs)
+    unshaped, unshaped_long = measure_unshaped(links, programs)
     figures["vs_iperf3"] = unshaped[DEFAULT_CHECKSUM]
+    figures["vs_iperf3_1m"] = unshaped_long[DEFAULT_CHECKSUM]
     figures["latency_ratio"] = measure_latency(links, programs)
     figures["chaos_runs"], figures["chaos_failures"] = measure_chaos(programs)
     figures["conformance"] = measure_conformance(programs)
