@@ -20,6 +20,13 @@ struct SentChunk {
   uint32_t index = 0;
 };
 
+// A chunk that is being written.
+struct Departure {
+  std::shared_ptr<OutgoingMessage> message;  // null: nobody needs the rest of it
+  Chunk chunk;
+  bool checksumDue = false;  // its record still lacks it
+};
+
 // What the payload that is arriving belongs to.
 struct Arrival {
   Record record;
@@ -48,9 +55,8 @@ struct Flow {
   // link's lock is taken inside of them, never the other way around.
   std::mutex sending;
   FlowWriter writer;
-  std::shared_ptr<OutgoingMessage> outgoing;  // whose chunk is being written
-  Chunk chunk;
-  bool checksumDue = false;  // of the chunk, before its record is written
+  std::vector<Departure> leaving;     // what the writer has; changes under the link's lock, too
+  std::vector<const char*> payloads;  // of these, while they are written
 
   std::mutex receiving;
   FlowReader reader;

@@ -22,47 +22,98 @@ bool wouldBlock(int error) {
 
 }  // namespace
 
-void FlowWriter::begin(std::vector<uint8_t>& records, uint32_t payloadBytes) {
+void FlowWriter::begin(std::vector<uint8_t>& records) {
   records_.swap(records);
   records.clear();
-  done_ = 0;
-  payloadLeft_ = payloadBytes;
+  chunks_.clear();
+  start_ = written();
+  done_ = chunk_ = payloadDone_ = 0;
 }
 
-void FlowWriter::replaceLast(const std::array<uint8_t, kRecordBytes>& record) {
-  std::copy(record.begin(), record.end(), records_.end() - kRecordBytes);
+void FlowWriter::addChunk(const std::array<uint8_t, kRecordBytes>& record, uint32_t payloadBytes) {
+  records_.insert(records_.end(), record.begin(), record.end());
+  chunks_.push_back({records_.size(), payloadBytes});
 }
 
-// Records and payload, or as much as the kernel takes.
-ssize_t FlowWriter::push(const char* payload) {
-  const bool apart = zeroCopy_.isOn() && payloadLeft_ >= ZeroCopy::kLeastBytes;
-  if (apart && done_ == records_.size()) return pushPayload(payload);
-  iovec parts[] = {{records_.data() + done_, records_.size() - done_},
-                   {const_cast<char*>(payload), payloadLeft_}};  // sendmsg only reads
+void FlowWriter::replaceRecord(size_t chunk, const std::array<uint8_t, kRecordBytes>& record) {
+  const size_t end = chunks_[chunk].recordsEnd;
+  std::copy(record.begin(), record.end(), records_.begin() + (end - kRecordBytes));
+}
+
+uint64_t FlowWriter::endOf(size_t chunk) const {
+  uint64_t end = start_ + chunks_[chunk].recordsEnd;
+  for (size_t i = 0; i <= chunk; ++i) end += chunks_[i].payloadBytes;
+  return end;
+}
+
+// All that is left, to be written in one call. Returns the number of pieces.
+size_t FlowWriter::gather(std::span<const char* const> payloads, iovec* pieces) {
+  size_t n = 0, done = done_, payloadDone = payloadDone_;
+  const auto addRecords = [&](size_t end) {
+    pieces[n++] = {records_.data() + done, end - done};
+    done = end;
+  };
+  for (size_t i = chunk_; i < chunks_.size(); ++i) {
+    addRecords(chunks_[i].recordsEnd);
+    char* const payload = const_cast<char*>(payloads[i]);  // sendmsg only reads
+    pieces[n++] = {payload + payloadDone, chunks_[i].payloadBytes - payloadDone};
+    payloadDone = 0;
+  }
+  if (n == 0) addRecords(records_.size());
+  return n;
+}
+
+// Records and payloads, or as much as the kernel takes.
+ssize_t FlowWriter::push(std::span<const char* const> payloads) {
+  const bool isLong = chunk_ < chunks_.size() &&
+                      chunks_[chunk_].payloadBytes - payloadDone_ >= ZeroCopy::kLeastBytes;
+  const bool apart = zeroCopy_.isOn() && isLong;
+  if (apart && done_ == chunks_[chunk_].recordsEnd) return pushPayload(payloads[chunk_]);
+  iovec pieces[2 * kMostChunks];
+  const size_t n = gather(payloads, pieces);
   msghdr message{};
-  message.msg_iov = parts;
+  message.msg_iov = pieces;
   // Records must be copied: they change with the next write.
-  message.msg_iovlen = apart ? 1 : 2;
+  message.msg_iovlen = apart ? 1 : n;
   return sendmsg(socket_.fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT | (apart ? MSG_MORE : 0));
 }
 
+// The rest of the current chunk's.
 ssize_t FlowWriter::pushPayload(const char* payload) {
   listen();
   constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
-  const ssize_t sent = send(socket_.fd(), payload, payloadLeft_, kFlags | MSG_ZEROCOPY);
+  const char* const rest = payload + payloadDone_;
+  const size_t nBytes = chunks_[chunk_].payloadBytes - payloadDone_;
+  const ssize_t sent = send(socket_.fd(), rest, nBytes, kFlags | MSG_ZEROCOPY);
   // Too many notices wait, or the process may not pin so many pages.
-  if (sent < 0 && errno == ENOBUFS) return send(socket_.fd(), payload, payloadLeft_, kFlags);
+  if (sent < 0 && errno == ENOBUFS) return send(socket_.fd(), rest, nBytes, kFlags);
   if (sent > 0) zeroCopy_.wasSent();
   return sent;
 }
 
-Result<Io> FlowWriter::write(const char* payload) {
-  const ssize_t sent = push(payload);
+void FlowWriter::advance(size_t nBytes) {
+  while (true) {
+    const bool isLast = chunk_ == chunks_.size();
+    const size_t recordsEnd = isLast ? records_.size() : chunks_[chunk_].recordsEnd;
+    const size_t ofRecords = std::min(nBytes, recordsEnd - done_);
+    done_ += ofRecords;
+    nBytes -= ofRecords;
+    if (isLast || done_ < recordsEnd) return;
+    const auto ofPayload = static_cast<uint32_t>(
+        std::min<size_t>(nBytes, chunks_[chunk_].payloadBytes - payloadDone_));
+    payloadDone_ += ofPayload;
+    nBytes -= ofPayload;
+    if (payloadDone_ < chunks_[chunk_].payloadBytes) return;
+    ++chunk_;
+    payloadDone_ = 0;
+  }
+}
+
+Result<Io> FlowWriter::write(std::span<const char* const> payloads) {
+  const ssize_t sent = push(payloads);
   if (sent < 0 && wouldBlock(errno)) return Io::blocked;
   if (sent < 0) return errorf(Status::remoteError, "%s", strerror(errno));
-  const size_t ofRecords = std::min<size_t>(sent, records_.size() - done_);
-  done_ += ofRecords;
-  payloadLeft_ -= static_cast<uint32_t>(sent - ofRecords);
+  advance(static_cast<size_t>(sent));
   written_ += sent;
   return Io::moved;
 }

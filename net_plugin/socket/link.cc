@@ -182,7 +182,7 @@ void Link::stopWriting(Flow& flow, const std::string& why) {
 // What this flow has taken goes to the others.
 void Link::endSending(Flow& flow, const Lock& lock) {
   if (std::exchange(flow.sendingEnded, true)) return;
-  flow.outgoing.reset();
+  flow.leaving.clear();
   flow.sent.clear();
   flow.own.clear();
   for (const auto& [id, channel] : sends_) {

@@ -122,17 +122,19 @@ class Link {
 
   // link_send.cc
   bool send(Flow& flow);
+  bool write(Flow& flow);
   bool startWrite(Flow& flow, const Lock&);
-  bool takeChunk(Flow& flow, const Lock&);
-  bool takeUnsent(Flow& flow, const std::vector<FlowView>& views, Clock::time_point now,
+  void takeChunks(Flow& flow, const Lock&);
+  void takeUnsent(Flow& flow, const std::vector<FlowView>& views, Clock::time_point now,
                   const Lock&);
-  bool takeLate(Flow& flow, std::vector<FlowView> views, const Lock&);
+  void take(Flow& flow, uint64_t nBytes, const Lock&);
+  void takeLate(Flow& flow, std::vector<FlowView> views, const Lock&);
   bool takeOver(Flow& flow, Flow& late, const Lock&);
-  void setChunk(Flow& flow, const std::shared_ptr<OutgoingMessage>& message, const Chunk& chunk);
+  void addChunk(Flow& flow, const std::shared_ptr<OutgoingMessage>& message, const Chunk& chunk);
   bool wantsChecksum();
-  void addChecksum(Flow& flow, const char* payload);
-  std::optional<const char*> useOutgoing(Flow& flow);
-  void releaseOutgoing(Flow& flow, bool isFull);
+  void addChecksums(Flow& flow);
+  bool useLeaving(Flow& flow);
+  void releaseLeaving(Flow& flow, bool isFull);
   void sample(Flow& flow, Clock::time_point now, const Lock&);
   std::vector<FlowView> views(const Lock&) const;
   std::shared_ptr<OutgoingMessage> nextUnsent(const Lock&);

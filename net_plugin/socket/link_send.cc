@@ -7,7 +7,6 @@
 namespace cinch::net {
 namespace {
 
-constexpr int kWritesPerVisit = 4;
 // A sick flow is tried again so often.
 constexpr auto kProbeEvery = std::chrono::seconds(1);
 // With `sampled`, one chunk in so many has a checksum.
@@ -16,13 +15,13 @@ constexpr uint64_t kSampling = 16;
 // What is written in place of a buffer that is no longer ours; the peer drops it.
 char unusedBytes[kMaxChunkBytes];
 
-Record chunkRecord(const Flow& flow) {
-  const OutgoingMessage& message = *flow.outgoing;
+Record recordOf(const Departure& departure) {
+  const OutgoingMessage& message = *departure.message;
   return {.type = RecordType::chunk,
           .connection = message.connection(),
           .message = message.number(),
-          .length = flow.chunk.length,
-          .offset = flow.chunk.offset,
+          .length = departure.chunk.length,
+          .offset = departure.chunk.offset,
           .total = message.total()};
 }
 
@@ -56,7 +55,8 @@ std::vector<FlowView> Link::views(const Lock&) const {
       continue;
     }
     const bool isSick = flow->isSick || flow->isDoubtful;
-    all[i] = {flow->rate.bytesPerSecond(), flow->rate.queued(), isSick};
+    const FlowRate& rate = flow->rate;
+    all[i] = {rate.bytesPerSecond(), rate.queued(), isSick, rate.seenBytesPerSecond()};
   }
   return all;
 }
@@ -70,10 +70,9 @@ std::shared_ptr<OutgoingMessage> Link::nextUnsent(const Lock&) {
   return nullptr;
 }
 
-void Link::setChunk(Flow& flow, const std::shared_ptr<OutgoingMessage>& message,
+void Link::addChunk(Flow& flow, const std::shared_ptr<OutgoingMessage>& message,
                     const Chunk& chunk) {
-  flow.outgoing = message;
-  flow.chunk = chunk;
+  flow.leaving.push_back({message, chunk});
   ++countersOf(flow).chunks;
 }
 
@@ -82,27 +81,41 @@ bool Link::wantsChecksum() {
          (settings_.checksum == ChecksumChoice::sampled && nChunks_++ % kSampling == 0);
 }
 
-// The record in front of the chunk, which is still to come: its checksum takes a while.
-void Link::addChecksum(Flow& flow, const char* payload) {
-  if (flow.outgoing == nullptr || !std::exchange(flow.checksumDue, false)) return;
-  Record record = chunkRecord(flow);
-  record.flags = kHasChecksum;
-  record.checksum = crc32c(payload, flow.chunk.length);
-  flow.writer.replaceLast(encodeRecord(record));
+// The records in front of the chunks, which are still to come: their checksums take a while.
+void Link::addChecksums(Flow& flow) {
+  for (size_t i = 0; i < flow.leaving.size(); ++i) {
+    Departure& departure = flow.leaving[i];
+    if (!std::exchange(departure.checksumDue, false) || departure.message == nullptr) continue;
+    Record record = recordOf(departure);
+    record.flags = kHasChecksum;
+    record.checksum = crc32c(flow.payloads[i], departure.chunk.length);
+    flow.writer.replaceRecord(i, encodeRecord(record));
+  }
 }
 
-bool Link::takeUnsent(Flow& flow, const std::vector<FlowView>& views, Clock::time_point now,
+// The next chunk that no flow has, and those after it as long as all are no more than `nBytes`.
+void Link::take(Flow& flow, uint64_t nBytes, const Lock& lock) {
+  // Without a copy each payload is a call of its own.
+  const size_t most = flow.writer.copies() ? FlowWriter::kMostChunks : 1;
+  uint64_t taken = 0;
+  while (flow.leaving.size() < most) {
+    const std::shared_ptr<OutgoingMessage> message = nextUnsent(lock);
+    if (message == nullptr) return;
+    taken += message->peek().length;
+    if (!flow.leaving.empty() && taken > nBytes) return;
+    addChunk(flow, message, message->take(flow.index));
+  }
+}
+
+void Link::takeUnsent(Flow& flow, const std::vector<FlowView>& views, Clock::time_point now,
                       const Lock& lock) {
-  const std::shared_ptr<OutgoingMessage> message = nextUnsent(lock);
-  if (message == nullptr) return false;
   uint64_t backlog = 0;
   for (const auto& waiting : unsent_) backlog += waiting->unsentBytes();
-  const bool inTime =
-      !views[flow.index].isSick && takesChunk(views, flow.index, message->peek().length, backlog);
-  if (!inTime && now < flow.nextProbe) return false;
+  const uint64_t chunk = unsent_.front()->peek().length;
+  const bool inTime = !views[flow.index].isSick && takesChunk(views, flow.index, chunk, backlog);
+  if (!inTime && now < flow.nextProbe) return;
   if (!inTime) flow.nextProbe = now + kProbeEvery;
-  setChunk(flow, message, message->take(flow.index));
-  return true;
+  take(flow, inTime ? bytesAtOnce(views, flow.index, backlog) : 0, lock);
 }
 
 // A chunk that flow `late` has not got through, for `flow` to send again; false where all have
@@ -110,116 +123,124 @@ bool Link::takeUnsent(Flow& flow, const std::vector<FlowView>& views, Clock::tim
 bool Link::takeOver(Flow& flow, Flow& late, const Lock&) {
   const auto take = [&](const std::shared_ptr<OutgoingMessage>& message, uint32_t index) {
     if (message == nullptr || !message->takeAgain(index, flow.index)) return false;
-    setChunk(flow, message, message->chunk(index));
+    addChunk(flow, message, message->chunk(index));
     ++countersOf(flow).repeatedChunks;
     return true;
   };
-  if (take(late.outgoing, late.chunk.index)) return true;
-  return std::any_of(late.sent.rbegin(), late.sent.rend(),
+  return std::any_of(late.leaving.rbegin(), late.leaving.rend(),
+                     [&](const Departure& it) { return take(it.message, it.chunk.index); }) ||
+         std::any_of(late.sent.rbegin(), late.sent.rend(),
                      [&](const SentChunk& it) { return take(it.message, it.index); });
 }
 
-bool Link::takeLate(Flow& flow, std::vector<FlowView> views, const Lock& lock) {
-  if (views[flow.index].isSick) return false;
+void Link::takeLate(Flow& flow, std::vector<FlowView> views, const Lock& lock) {
+  if (views[flow.index].isSick) return;
   int late = latestFlow(views, flow.index, settings_.chunkBytes);
   while (late >= 0) {
-    if (flows_[late] != nullptr && takeOver(flow, *flows_[late], lock)) return true;
+    if (flows_[late] != nullptr && takeOver(flow, *flows_[late], lock)) return;
     views[late].queued = 0;  // nothing there: who is next?
     late = latestFlow(views, flow.index, settings_.chunkBytes);
   }
-  return false;
 }
 
-bool Link::takeChunk(Flow& flow, const Lock& lock) {
-  if (nFlows_ == 1) {
-    const std::shared_ptr<OutgoingMessage> message = nextUnsent(lock);
-    if (message != nullptr) setChunk(flow, message, message->take(flow.index));
-    return message != nullptr;
-  }
+void Link::takeChunks(Flow& flow, const Lock& lock) {
+  if (nFlows_ == 1) return take(flow, kMostAtOnce, lock);
   const Clock::time_point now = Clock::now();
   sample(flow, now, lock);
   const std::vector<FlowView> all = views(lock);
-  return nextUnsent(lock) != nullptr ? takeUnsent(flow, all, now, lock) : takeLate(flow, all, lock);
+  nextUnsent(lock) != nullptr ? takeUnsent(flow, all, now, lock) : takeLate(flow, all, lock);
 }
 
 // Gives the writer something to write; false where there is nothing for this flow.
 bool Link::startWrite(Flow& flow, const Lock& lock) {
   // Records are better late than never.
   const bool anySure = std::any_of(flows_.begin(), flows_.end(), isSure);
-  const bool hasChunk = takeChunk(flow, lock);
+  takeChunks(flow, lock);
   flow.records.swap(flow.own);
   if (!anySure || !flow.isDoubtful) {
     flow.records.insert(flow.records.end(), control_.begin(), control_.end());
     control_.clear();
     speakAt_ = Clock::time_point::max();
   }
-  if (hasChunk) {
-    const auto bytes = encodeRecord(chunkRecord(flow));
-    flow.records.insert(flow.records.end(), bytes.begin(), bytes.end());
-    flow.checksumDue = wantsChecksum();
-  }
   // While long messages are under way, what is late may have to go again.
   hasWork_ = !control_.empty() || !unsent_.empty() || (nFlows_ > 1 && hasLong()) ||
              std::any_of(flows_.begin(), flows_.end(),
                          [](auto& it) { return it != nullptr && !it->own.empty(); });
-  if (flow.records.empty()) return false;
+  if (flow.records.empty() && flow.leaving.empty()) return false;
   if (flow.isDoubtful) flow.isCovered = false;  // this may be swallowed, too
-  flow.writer.begin(flow.records, hasChunk ? flow.chunk.length : 0);
+  flow.writer.begin(flow.records);
+  for (Departure& departure : flow.leaving) {
+    departure.checksumDue = wantsChecksum();
+    flow.writer.addChunk(encodeRecord(recordOf(departure)), departure.chunk.length);
+  }
   return true;
 }
 
-// Where the rest of the chunk is to be read from (null: of an empty one); nothing where the flow is
-// dead. Ends with releaseOutgoing().
-std::optional<const char*> Link::useOutgoing(Flow& flow) {
+// Says that the chunks are read from here on, and where they are; false where the flow is dead.
+// Ends with releaseLeaving().
+bool Link::useLeaving(Flow& flow) {
   Lock lock(mutex_);
-  const uint32_t done = flow.chunk.length - flow.writer.payloadLeft();
-  if (flow.outgoing != nullptr && flow.outgoing->isEnding() && !flow.outgoing->isCopy()) {
+  for (Departure& departure : flow.leaving) {
+    const std::shared_ptr<OutgoingMessage>& message = departure.message;
+    if (message == nullptr || !message->isEnding() || message->isCopy()) continue;
     // The peer may still count on the rest of what was given up here, and must not get anything
     // else.
-    if (flow.outgoing->isGivenUp()) loseFlow(flow, "a message was given up on it", lock);
-    flow.outgoing.reset();
+    if (message->isGivenUp()) loseFlow(flow, "a message was given up on it", lock);
+    departure.message.reset();
   }
-  if (flow.isDead) return std::nullopt;
-  if (flow.outgoing == nullptr) return unusedBytes;
-  flow.outgoing->use();
-  return flow.outgoing->data() + flow.chunk.offset + done;
+  if (flow.isDead) return false;
+  flow.payloads.clear();
+  for (const auto& [message, chunk, checksumDue] : flow.leaving) {
+    flow.payloads.push_back(message == nullptr ? unusedBytes : message->data() + chunk.offset);
+    if (message != nullptr) message->use();
+  }
+  return true;
 }
 
-void Link::releaseOutgoing(Flow& flow, bool isFull) {
+void Link::releaseLeaving(Flow& flow, bool isFull) {
   Lock lock(mutex_);
   flow.isFull = isFull;
-  const std::shared_ptr<OutgoingMessage> message = flow.outgoing;
-  if (message == nullptr) return;
-  if (flow.writer.holdsPayloads() && (flow.isDead || message->isGivenUp())) {
-    loseFlow(flow, kMayStillSend, lock);
-    cut(flow);  // it may have been lost before the kernel had these bytes
+  for (size_t i = 0; i < flow.leaving.size(); ++i) {
+    const std::shared_ptr<OutgoingMessage> message = flow.leaving[i].message;
+    if (message == nullptr) continue;
+    if (flow.writer.holdsPayloads() && (flow.isDead || message->isGivenUp())) {
+      loseFlow(flow, kMayStillSend, lock);
+      cut(flow);  // it may have been lost before the kernel had these bytes
+    }
+    if (i < flow.writer.currentChunk()) {
+      flow.leaving[i].message.reset();
+      if (nFlows_ > 1) {
+        flow.sent.push_back({flow.writer.endOf(i), message, flow.leaving[i].chunk.index});
+      }
+    }
+    message->release();
+    settle(*message, lock);
   }
-  if (flow.writer.payloadLeft() == 0) {
-    flow.outgoing.reset();
-    if (nFlows_ > 1) flow.sent.push_back({flow.writer.written(), message, flow.chunk.index});
+  if (flow.writer.isIdle()) flow.leaving.clear();
+}
+
+// One write; false where there is nothing to write, or the kernel takes no more.
+bool Link::write(Flow& flow) {
+  if (flow.isDead || flow.isMute) return false;
+  if (flow.writer.isIdle()) {
+    Lock lock(mutex_);
+    if (!startWrite(flow, lock)) return false;
   }
-  message->release();
-  settle(*message, lock);
+  if (!useLeaving(flow)) return false;
+  addChecksums(flow);
+  const Result<Io> io = flow.writer.write(flow.payloads);
+  releaseLeaving(flow, io && io.value() == Io::blocked);
+  if (!io) stopWriting(flow, io.error().message);
+  return io && io.value() == Io::moved;
 }
 
 bool Link::send(Flow& flow) {
   std::unique_lock busy(flow.sending, std::try_to_lock);
   if (!busy) return false;
   flow.writer.listen();
-  bool moved = false;
-  for (int i = 0; i < kWritesPerVisit && !flow.isDead && !flow.isMute; ++i) {
-    if (flow.writer.isIdle()) {
-      Lock lock(mutex_);
-      if (!startWrite(flow, lock)) break;
-    }
-    const std::optional<const char*> payload = useOutgoing(flow);
-    if (!payload) break;
-    addChecksum(flow, *payload);
-    const Result<Io> io = flow.writer.write(*payload);
-    releaseOutgoing(flow, io && io.value() == Io::blocked);
-    if (!io) stopWriting(flow, io.error().message);
-    if (!io || io.value() == Io::blocked) break;
-    moved = true;
+  const bool moved = write(flow);
+  // Without a copy, a record and its payload are writes of their own.
+  while (!flow.writer.copies() && !flow.writer.isIdle() && write(flow)) {
   }
   flow.isWriting = !flow.writer.isIdle();
   if (flow.isDead || flow.isMute) {

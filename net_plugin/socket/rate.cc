@@ -32,6 +32,7 @@ void FlowRate::sample(Clock::time_point now, uint64_t written, uint64_t queued) 
   ranEmpty_ = ranEmpty_ || queued == 0;
   if (now - intervalStart_ < kInterval) return;
   const double seen = (acknowledged - intervalBase_) / seconds(now - intervalStart_);
+  seen_ = seen;
   if (!ranEmpty_) {
     rate_ = rate_ == 0 ? seen : rate_ + kWeight * (seen - rate_);
   } else if (rate_ > 0) {

@@ -16,6 +16,8 @@ class FlowRate {
 
   // 0 while nothing is known: until bytes have waited for the network, not the network for bytes.
   double bytesPerSecond() const { return rate_; }
+  // What it carried lately, though it may be able to do more.
+  double seenBytesPerSecond() const { return seen_; }
   uint64_t queued() const { return queued_; }
   // True where bytes are waiting and none of them was acknowledged for `patience`.
   bool isStalled(Clock::time_point now, Clock::duration patience) const;
@@ -24,6 +26,7 @@ class FlowRate {
   void restart(Clock::time_point now, uint64_t acknowledged);
 
   double rate_ = 0;
+  double seen_ = 0;
   uint64_t queued_ = 0;
   bool started_ = false;
   bool ranEmpty_ = false;  // within the present interval

@@ -11,6 +11,8 @@ constexpr double kAlwaysInTime = 0.002;
 // A chunk is late where another flow would have it there in less than half of the time left.
 constexpr double kLateness = 2;
 constexpr double kMinLateness = 0.004;
+// What a flow takes at one go is with its peer after this, or what is said meanwhile would wait.
+constexpr double kMoment = 0.001;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 double secondsFor(const FlowView& flow, uint64_t more) {
@@ -46,6 +48,17 @@ bool takesChunk(std::span<const FlowView> flows, size_t self, uint64_t chunk, ui
   const double mine = secondsFor(flows[self], chunk);
   return mine <= kAlwaysInTime || mine <= secondsOfOthers(flows, self, backlog) ||
          mine <= secondsOfSoonest(flows, self, chunk);
+}
+
+uint64_t bytesAtOnce(std::span<const FlowView> flows, size_t self, uint64_t backlog) {
+  const FlowView& flow = flows[self];
+  if (flow.isSick) return 0;
+  const double rate = flow.bytesPerSecond > 0 ? flow.bytesPerSecond : flow.seenBytesPerSecond;
+  const double inAMoment = rate * kMoment - static_cast<double>(flow.queued);
+  const auto nWell = std::count_if(flows.begin(), flows.end(), [](auto& it) { return !it.isSick; });
+  const double share = static_cast<double>(backlog) / static_cast<double>(nWell);
+  const double bytes = std::clamp(std::min(share, inAMoment), 0.0, double{kMostAtOnce});
+  return static_cast<uint64_t>(bytes);
 }
 
 int latestFlow(std::span<const FlowView> flows, size_t self, uint64_t chunk) {

@@ -42,7 +42,7 @@ void append(std::vector<uint8_t>& bytes, const Record& record) {
   bytes.insert(bytes.end(), encoded.begin(), encoded.end());
 }
 
-// Writes batches of records, the last of each with a payload or not.
+// Writes batches of records, the last of which may have payloads.
 class Sender {
  public:
   Sender(const Socket& socket, std::mt19937& random) : writer(socket), random_(random) {}
@@ -50,30 +50,51 @@ class Sender {
   // One write; false where it is blocked.
   bool step(std::deque<Item>& sent) {
     if (writer.isIdle()) beginBatch(sent);
-    const size_t done = payload_.size() - writer.payloadLeft();
-    const auto io = writer.write(payload_.data() + done);
+    const uint64_t before = writer.written();
+    const auto io = writer.write(starts_);
     EXPECT_TRUE(io.ok()) << io.error().message;
-    return io.ok() && io.value() == Io::moved;
+    for (size_t i = 0; i < ends_.size(); ++i) {
+      EXPECT_EQ(i < writer.currentChunk(), writer.written() >= ends_[i]);
+    }
+    return io.ok() && io.value() == Io::moved && writer.written() > before;
   }
 
   FlowWriter writer;
 
  private:
   void beginBatch(std::deque<Item>& sent) {
+    const size_t nRecords = random_() % 3 == 0 ? 300 : random_() % 4;
+    const size_t nChunks = random_() % 2 == 0 ? 0 : 1 + random_() % FlowWriter::kMostChunks;
     std::vector<uint8_t> records;
-    const bool hasPayload = random_() % 2 == 0;
-    const size_t n = random_() % 3 == 0 ? 300 : 1 + random_() % 3;
-    for (size_t i = 0; i < n; ++i) {
-      sent.push_back(randomItem(random_, hasPayload && i + 1 == n));
+    for (size_t i = 0; i < std::max<size_t>(nRecords, nChunks == 0); ++i) {
+      sent.push_back(randomItem(random_, false));
       append(records, sent.back().record);
     }
-    payload_ = sent.back().payload;
-    writer.begin(records, static_cast<uint32_t>(payload_.size()));
+    uint64_t end = writer.written() + records.size();
+    writer.begin(records);
     EXPECT_TRUE(records.empty());
+    payloads_.clear();
+    starts_.clear();
+    ends_.clear();
+    for (size_t i = 0; i < nChunks; ++i) {
+      sent.push_back(randomItem(random_, true));
+      // As where a checksum is added later.
+      const bool isChanged = random_() % 4 == 0;
+      writer.addChunk(
+          isChanged ? std::array<uint8_t, kRecordBytes>{} : encodeRecord(sent.back().record),
+          sent.back().record.length);
+      if (isChanged) writer.replaceRecord(i, encodeRecord(sent.back().record));
+      payloads_.push_back(sent.back().payload);
+      ends_.push_back(end += kRecordBytes + sent.back().payload.size());
+      EXPECT_EQ(writer.endOf(i), end);
+    }
+    for (const auto& payload : payloads_) starts_.push_back(payload.data());
   }
 
   std::mt19937& random_;
-  std::vector<char> payload_;
+  std::vector<std::vector<char>> payloads_;
+  std::vector<const char*> starts_;
+  std::vector<uint64_t> ends_;  // of the chunks
 };
 
 // Reads what a Sender wrote, as the link does; drops some payloads, or the rest of some.
@@ -260,25 +281,29 @@ TEST(FlowWriter, IsBlockedWhereThePeerReadsNothing) {
   EXPECT_TRUE(writer.isIdle());
   EXPECT_EQ(writer.queued(), 0u);
   const std::vector<char> payload(64 << 20, 'p');
-  std::vector<uint8_t> records(kRecordBytes, 'r');
-  writer.begin(records, static_cast<uint32_t>(payload.size()));
+  std::vector<uint8_t> records;
+  writer.begin(records);
+  writer.addChunk({}, static_cast<uint32_t>(payload.size()));
+  const char* const start = payload.data();
   while (true) {
-    const auto io = writer.write(payload.data() + payload.size() - writer.payloadLeft());
+    const auto io = writer.write({&start, 1});
     ASSERT_TRUE(io.ok());
     if (io.value() == Io::blocked) break;
   }
   EXPECT_FALSE(writer.isIdle());
   EXPECT_GT(writer.queued(), 0u);
   EXPECT_LE(writer.queued(), writer.written());
-  EXPECT_EQ(writer.written() + writer.payloadLeft(), payload.size() + kRecordBytes);
+  EXPECT_EQ(writer.currentChunk(), 0u);
+  EXPECT_EQ(writer.endOf(0), payload.size() + kRecordBytes);
+  EXPECT_LT(writer.written(), writer.endOf(0));
 }
 
 TEST(FlowWriter, SeesWhatThePeersKernelHas) {
   Ends ends = connected();
   FlowWriter writer(ends.here);
   std::vector<uint8_t> records(kRecordBytes, 'r');
-  writer.begin(records, 0);
-  ASSERT_TRUE(writer.write(nullptr).ok());
+  writer.begin(records);
+  ASSERT_TRUE(writer.write({}).ok());
   EXPECT_TRUE(writer.isIdle());
   EXPECT_EQ(writer.written(), kRecordBytes);
   const Deadline deadline = deadlineIn(std::chrono::seconds(5));
@@ -294,9 +319,13 @@ TEST(FlowWriter, APeerThatHasGoneIsAnErrorAndNoSignal) {
   bool failed = false;  // SIGPIPE would end this process
   for (const Deadline deadline = deadlineIn(std::chrono::seconds(5)); !failed;) {
     ASSERT_LT(Clock::now(), deadline);
-    std::vector<uint8_t> records(kRecordBytes);
-    if (writer.isIdle()) writer.begin(records, kMaxChunkBytes);
-    const auto io = writer.write(payload.data());
+    std::vector<uint8_t> records;
+    if (writer.isIdle()) {
+      writer.begin(records);
+      writer.addChunk({}, kMaxChunkBytes);
+    }
+    const char* const start = payload.data();
+    const auto io = writer.write({&start, 1});
     failed = !io.ok();
     EXPECT_TRUE(!failed || io.error().status == Status::remoteError);
   }

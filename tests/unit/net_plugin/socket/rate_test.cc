@@ -255,5 +255,17 @@ TEST(FlowRate, AStallBeginsWhenTheFirstByteWaits) {
   EXPECT_FALSE(rate.isStalled(now, std::chrono::milliseconds(300)));
 }
 
+TEST(FlowRate, TellsWhatItSawOfAWireThatIsNeverFull) {
+  Wire wire(1000 * kMega);
+  for (int i = 0; i < 1000; ++i) {  // 10 MB/s
+    wire.put(10'000);
+    wire.sample();
+    wire.pass(milliseconds(1));
+    wire.sample();
+  }
+  EXPECT_EQ(wire.rate.bytesPerSecond(), 0);
+  EXPECT_NEAR(wire.rate.seenBytesPerSecond(), 10 * kMega, 3 * kMega);
+}
+
 }  // namespace
 }  // namespace cinch::net

@@ -106,7 +106,8 @@ class Transfer {
     std::vector<FlowView> all;
     for (size_t i = 0; i < flows_.size(); ++i) {
       const double rate = isKnown_ ? speeds_[i] : flows_[i].rate.bytesPerSecond();
-      all.push_back({rate, flows_[i].queued(), flows_[i].isSick});
+      const double seen = flows_[i].rate.seenBytesPerSecond();
+      all.push_back({rate, flows_[i].queued(), flows_[i].isSick, seen});
     }
     return all;
   }
@@ -118,7 +119,12 @@ class Transfer {
     const std::vector<FlowView> all = views();
     if (!message.hasUnsent()) return repeat(i, all, message);
     if (!takesChunk(all, i, message.peek().length, message.unsentBytes())) return;
-    put(flow, message.take(static_cast<int>(i)));
+    const uint64_t limit = bytesAtOnce(all, i, message.unsentBytes());
+    uint64_t bytes = 0;
+    do {
+      bytes += message.peek().length;
+      put(flow, message.take(static_cast<int>(i)));
+    } while (message.hasUnsent() && bytes + message.peek().length <= limit);
   }
 
   void repeat(size_t i, const std::vector<FlowView>& all, OutgoingMessage& message) {
@@ -381,6 +387,45 @@ TEST(Schedule, RepeatsTheLatestFirst) {
   flows[3] = {400 * kMega, kChunk, true};
   EXPECT_EQ(latestFlow(flows, 0, kChunk), 3) << "that one may never have it there";
   EXPECT_EQ(latestFlow(flows, 3, kChunk), kNobody) << "it is sick itself";
+}
+
+TEST(BytesAtOnce, AreAnEqualShareOfTheBacklog) {
+  std::vector<FlowView> flows(4, {4000 * kMega, 0, false});
+  EXPECT_EQ(bytesAtOnce(flows, 2, 1 << 20), 256u << 10);
+  EXPECT_EQ(bytesAtOnce(flows, 2, 64 << 20), kMostAtOnce);
+  EXPECT_EQ(bytesAtOnce(flows, 2, 0), 0u);
+  flows[0].isSick = flows[1].isSick = true;
+  EXPECT_EQ(bytesAtOnce(flows, 2, 1 << 20), 512u << 10);
+  EXPECT_EQ(bytesAtOnce(flows, 1, 1 << 20), 0u);
+}
+
+TEST(BytesAtOnce, AreThroughInAMoment) {
+  std::vector<FlowView> flows(4, {50 * kMega, 0, false});
+  EXPECT_EQ(bytesAtOnce(flows, 0, 64 << 20), 50'000u);
+  flows[0].queued = 20'000;
+  EXPECT_EQ(bytesAtOnce(flows, 0, 64 << 20), 30'000u);
+  flows[0].queued = 60'000;
+  EXPECT_EQ(bytesAtOnce(flows, 0, 64 << 20), 0u);
+}
+
+// A flow that always ran empty may be fast; it may also be one that was never used.
+TEST(BytesAtOnce, OfAnUnknownRateAreWhatWasSeen) {
+  std::vector<FlowView> flows(4);
+  EXPECT_EQ(bytesAtOnce(flows, 0, 64 << 20), 0u);
+  flows[0].seenBytesPerSecond = 300 * kMega;
+  EXPECT_EQ(bytesAtOnce(flows, 0, 64 << 20), 300'000u);
+}
+
+TEST(BytesAtOnce, NeverAreMoreThanThereIs) {
+  std::mt19937 random(11);
+  for (int i = 0; i < 10000; ++i) {
+    const std::vector<FlowView> flows = randomFlows(random);
+    const uint64_t backlog = random() % (8 << 20);
+    const size_t self = random() % flows.size();
+    const uint64_t bytes = bytesAtOnce(flows, self, backlog);
+    EXPECT_LE(bytes, std::min<uint64_t>(backlog, kMostAtOnce));
+    EXPECT_TRUE(!flows[self].isSick || bytes == 0);
+  }
 }
 
 }  // namespace

@@ -43,10 +43,14 @@ TEST_F(ZeroCopyTest, SendsTheSameBytesAndEndsWhereTheKernelCopies) {
     for (char& byte : payloads.back()) byte = static_cast<char>(random());
     expected.insert(expected.end(), records.begin(), records.end());
     expected.insert(expected.end(), payloads.back().begin(), payloads.back().end());
-    const auto total = static_cast<uint32_t>(payloads.back().size());
-    writer.begin(records, total);
+    std::array<uint8_t, kRecordBytes> last;
+    std::copy(records.end() - kRecordBytes, records.end(), last.begin());
+    records.resize(records.size() - kRecordBytes);
+    writer.begin(records);
+    writer.addChunk(last, static_cast<uint32_t>(payloads.back().size()));
+    const char* const payload = payloads.back().data();
     while (!writer.isIdle()) {
-      const auto io = writer.write(payloads.back().data() + total - writer.payloadLeft());
+      const auto io = writer.write({&payload, 1});
       ASSERT_TRUE(io.ok()) << io.error().message;
       if (io.value() == Io::blocked) drain(&got);
     }
