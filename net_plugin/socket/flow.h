@@ -42,7 +42,11 @@ struct Flow {
   }
 
   Flow(int index, Socket socket)
-      : index(index), socket(std::move(socket)), writer(this->socket), reader(this->socket) {}
+      : index(index), socket(std::move(socket)), writer(this->socket), reader(this->socket) {
+    // Short of memory between two of them would leave some in use for ever.
+    leaving.reserve(FlowWriter::kMostChunks);
+    payloads.reserve(FlowWriter::kMostChunks);
+  }
 
   const int index;
   const uint64_t serial = nextSerial();  // of no other flow, ever

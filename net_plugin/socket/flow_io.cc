@@ -40,6 +40,15 @@ void FlowWriter::replaceRecord(size_t chunk, const std::array<uint8_t, kRecordBy
   std::copy(record.begin(), record.end(), records_.begin() + (end - kRecordBytes));
 }
 
+bool FlowWriter::takeBack(size_t chunk) {
+  const size_t end = chunks_[chunk].recordsEnd;
+  if (chunk < chunk_ || done_ > end - kRecordBytes) return false;
+  records_.erase(records_.begin() + (end - kRecordBytes), records_.begin() + end);
+  chunks_.erase(chunks_.begin() + chunk);
+  for (size_t i = chunk; i < chunks_.size(); ++i) chunks_[i].recordsEnd -= kRecordBytes;
+  return true;
+}
+
 uint64_t FlowWriter::endOf(size_t chunk) const {
   uint64_t end = start_ + chunks_[chunk].recordsEnd;
   for (size_t i = 0; i <= chunk; ++i) end += chunks_[i].payloadBytes;

@@ -34,6 +34,8 @@ class FlowWriter {
   void addChunk(const std::array<uint8_t, kRecordBytes>& record, uint32_t payloadBytes);
   // Changes a chunk's record. Requires that nothing was written since begin().
   void replaceRecord(size_t chunk, const std::array<uint8_t, kRecordBytes>& record);
+  // Drops a chunk; false where its record has begun to go out. Those after it move up.
+  bool takeBack(size_t chunk);
   // The chunks before this one are with the kernel.
   size_t currentChunk() const { return chunk_; }
   // The value of written() when it was, or will be, through.

@@ -275,8 +275,8 @@ Result<std::shared_ptr<IncomingMessage>> Link::post(const std::shared_ptr<Receiv
   return message;
 }
 
-// Waits for what has been told to fail. One call to the kernel that does not wait, or one checksum,
-// is all that can be under way.
+// Waits for what has been told to fail. One call to the kernel that does not wait, or the
+// checksums for it, is all that can be under way.
 template <class Messages>
 void Link::waitForEnd(const Messages& messages, Lock& lock) {
   const auto isUsed = [](const auto& it) {

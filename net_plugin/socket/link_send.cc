@@ -9,6 +9,8 @@ namespace {
 
 // A sick flow is tried again so often.
 constexpr auto kProbeEvery = std::chrono::seconds(1);
+// As many of what is short; what is long goes in large pieces, and others must be read in between.
+constexpr int kWritesPerVisit = 4;
 // With `sampled`, one chunk in so many has a checksum.
 constexpr uint64_t kSampling = 16;
 
@@ -95,14 +97,15 @@ void Link::addChecksums(Flow& flow) {
 
 // The next chunk that no flow has, and those after it as long as all are no more than `nBytes`.
 void Link::take(Flow& flow, uint64_t nBytes, const Lock& lock) {
-  // Without a copy each payload is a call of its own.
-  const size_t most = flow.writer.copies() ? FlowWriter::kMostChunks : 1;
+  // Without a copy each long payload is a call of its own.
+  const uint64_t most =
+      flow.writer.copies() ? nBytes : std::min<uint64_t>(nBytes, ZeroCopy::kLeastBytes - 1);
   uint64_t taken = 0;
-  while (flow.leaving.size() < most) {
+  while (flow.leaving.size() < FlowWriter::kMostChunks) {
     const std::shared_ptr<OutgoingMessage> message = nextUnsent(lock);
     if (message == nullptr) return;
     taken += message->peek().length;
-    if (!flow.leaving.empty() && taken > nBytes) return;
+    if (!flow.leaving.empty() && taken > most) return;
     addChunk(flow, message, message->take(flow.index));
   }
 }
@@ -112,7 +115,8 @@ void Link::takeUnsent(Flow& flow, const std::vector<FlowView>& views, Clock::tim
   uint64_t backlog = 0;
   for (const auto& waiting : unsent_) backlog += waiting->unsentBytes();
   const uint64_t chunk = unsent_.front()->peek().length;
-  const bool inTime = !views[flow.index].isSick && takesChunk(views, flow.index, chunk, backlog);
+  const bool inTime =
+      nFlows_ == 1 || (!views[flow.index].isSick && takesChunk(views, flow.index, chunk, backlog));
   if (!inTime && now < flow.nextProbe) return;
   if (!inTime) flow.nextProbe = now + kProbeEvery;
   take(flow, inTime ? bytesAtOnce(views, flow.index, backlog) : 0, lock);
@@ -144,7 +148,6 @@ void Link::takeLate(Flow& flow, std::vector<FlowView> views, const Lock& lock) {
 }
 
 void Link::takeChunks(Flow& flow, const Lock& lock) {
-  if (nFlows_ == 1) return take(flow, kMostAtOnce, lock);
   const Clock::time_point now = Clock::now();
   sample(flow, now, lock);
   const std::vector<FlowView> all = views(lock);
@@ -176,19 +179,26 @@ bool Link::startWrite(Flow& flow, const Lock& lock) {
   return true;
 }
 
-// Says that the chunks are read from here on, and where they are; false where the flow is dead.
+// Says that the chunks are read from here on, and where they are; false where there is nothing left
+// to write, or the flow is dead.
 // Ends with releaseLeaving().
 bool Link::useLeaving(Flow& flow) {
   Lock lock(mutex_);
-  for (Departure& departure : flow.leaving) {
-    const std::shared_ptr<OutgoingMessage>& message = departure.message;
-    if (message == nullptr || !message->isEnding() || message->isCopy()) continue;
+  for (size_t i = 0; i < flow.leaving.size();) {
+    std::shared_ptr<OutgoingMessage>& message = flow.leaving[i].message;
+    const bool isNeeded = message == nullptr || !message->isEnding() || message->isCopy();
+    if (!isNeeded && flow.writer.takeBack(i)) {
+      flow.leaving.erase(flow.leaving.begin() + static_cast<ptrdiff_t>(i));
+      continue;
+    }
     // The peer may still count on the rest of what was given up here, and must not get anything
     // else.
-    if (message->isGivenUp()) loseFlow(flow, "a message was given up on it", lock);
-    departure.message.reset();
+    if (!isNeeded && message->isGivenUp()) loseFlow(flow, "a message was given up on it", lock);
+    if (!isNeeded) message.reset();
+    ++i;
   }
-  if (flow.isDead) return false;
+  if (flow.writer.isIdle()) flow.leaving.clear();
+  if (flow.isDead || flow.writer.isIdle()) return false;
   flow.payloads.clear();
   for (const auto& [message, chunk, checksumDue] : flow.leaving) {
     flow.payloads.push_back(message == nullptr ? unusedBytes : message->data() + chunk.offset);
@@ -199,7 +209,7 @@ bool Link::useLeaving(Flow& flow) {
 
 void Link::releaseLeaving(Flow& flow, bool isFull) {
   Lock lock(mutex_);
-  flow.isFull = isFull;
+  flow.isFull = isFull || !flow.writer.isIdle();
   for (size_t i = 0; i < flow.leaving.size(); ++i) {
     const std::shared_ptr<OutgoingMessage> message = flow.leaving[i].message;
     if (message == nullptr) continue;
@@ -239,8 +249,12 @@ bool Link::send(Flow& flow) {
   if (!busy) return false;
   flow.writer.listen();
   const bool moved = write(flow);
-  // Without a copy, a record and its payload are writes of their own.
-  while (!flow.writer.copies() && !flow.writer.isIdle() && write(flow)) {
+  // Without a copy, a record and its payload are writes of their own. And what others gave up to
+  // write since this flow is taken would have nobody, should no message be waited for.
+  const auto goesOn = [&] {
+    return flow.writer.copies() ? flow.writer.isIdle() && !hasLong() : true;
+  };
+  for (int i = 1; i < kWritesPerVisit && moved && goesOn() && write(flow); ++i) {
   }
   flow.isWriting = !flow.writer.isIdle();
   if (flow.isDead || flow.isMute) {

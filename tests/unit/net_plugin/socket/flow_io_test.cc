@@ -88,7 +88,18 @@ class Sender {
       ends_.push_back(end += kRecordBytes + sent.back().payload.size());
       EXPECT_EQ(writer.endOf(i), end);
     }
+    if (nChunks > 0 && random_() % 3 == 0) takeBack(sent, random_() % nChunks);
     for (const auto& payload : payloads_) starts_.push_back(payload.data());
+  }
+
+  // Of the batch that has just begun.
+  void takeBack(std::deque<Item>& sent, size_t chunk) {
+    const uint64_t bytes = kRecordBytes + payloads_[chunk].size();
+    EXPECT_TRUE(writer.takeBack(chunk));
+    sent.erase(sent.end() - static_cast<ptrdiff_t>(payloads_.size() - chunk));
+    payloads_.erase(payloads_.begin() + static_cast<ptrdiff_t>(chunk));
+    ends_.erase(ends_.begin() + static_cast<ptrdiff_t>(chunk));
+    for (size_t i = chunk; i < ends_.size(); ++i) EXPECT_EQ(writer.endOf(i), ends_[i] -= bytes);
   }
 
   std::mt19937& random_;
@@ -296,6 +307,38 @@ TEST(FlowWriter, IsBlockedWhereThePeerReadsNothing) {
   EXPECT_EQ(writer.currentChunk(), 0u);
   EXPECT_EQ(writer.endOf(0), payload.size() + kRecordBytes);
   EXPECT_LT(writer.written(), writer.endOf(0));
+}
+
+TEST(FlowWriter, TakesBackOnlyWhatHasNotBegun) {
+  Ends ends = connectedWithSmallBuffer();
+  FlowWriter writer(ends.here);
+  const std::vector<char> payload(8 << 20, 'p');
+  std::vector<uint8_t> records;
+  writer.begin(records);
+  for (int i = 0; i < 3; ++i) writer.addChunk({}, static_cast<uint32_t>(payload.size()));
+  const char* const starts[] = {payload.data(), payload.data(), payload.data()};
+  ASSERT_TRUE(writer.write(starts).ok());
+  EXPECT_FALSE(writer.takeBack(0));
+  EXPECT_TRUE(writer.takeBack(1));
+  EXPECT_TRUE(writer.takeBack(1));
+  EXPECT_FALSE(writer.takeBack(0));
+  for (const Deadline deadline = deadlineIn(std::chrono::seconds(20)); !writer.isIdle();) {
+    ASSERT_LT(Clock::now(), deadline);
+    ASSERT_TRUE(writer.write({starts, 1}).ok());
+    std::vector<char> read(1 << 20);
+    recv(ends.there.fd(), read.data(), read.size(), MSG_DONTWAIT);
+  }
+  EXPECT_EQ(writer.written(), payload.size() + kRecordBytes);
+}
+
+TEST(FlowWriter, IsIdleWhereAllWasTakenBack) {
+  Ends ends = connected();
+  FlowWriter writer(ends.here);
+  std::vector<uint8_t> records;
+  writer.begin(records);
+  writer.addChunk({}, 100);
+  EXPECT_TRUE(writer.takeBack(0));
+  EXPECT_TRUE(writer.isIdle());
 }
 
 TEST(FlowWriter, SeesWhatThePeersKernelHas) {
