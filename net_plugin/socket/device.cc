@@ -178,12 +178,6 @@ class SocketListener final : public Listener {
   const Token token_;
 };
 
-// A connection that the peer has not taken yet: what the handle points to meanwhile.
-struct Connecting {
-  std::shared_ptr<Link> link;
-  std::shared_ptr<SendChannel> channel;
-};
-
 int linkSpeedMbps(const std::string& interface) {
   int speed = -1;
   std::ifstream("/sys/class/net/" + interface + "/speed") >> speed;
@@ -244,9 +238,7 @@ class SocketDevice final : public Device {
                         connecting->channel->token == invitation->token;
       if (isIt) return connecting;
     }
-    auto connecting = std::make_shared<Connecting>();
-    connecting->link = network_.linkTo(*invitation);
-    connecting->channel = connecting->link->openChannel(invitation->token);
+    const auto connecting = std::make_shared<Connecting>(network_.connect(*invitation));
     setHandleState(handle, connecting.get());
     connecting_.push_back(connecting);
     if (connecting_.size() > kMostConnecting) dropOldest();

@@ -105,8 +105,8 @@ std::shared_ptr<Network::Entry> Network::addEntry(const Identity& peer, std::str
   return entry;
 }
 
+// Requires mutex_.
 std::shared_ptr<Link> Network::linkTo(const Invitation& invitation) {
-  std::lock_guard lock(mutex_);
   for (const std::shared_ptr<Entry>& entry : entries_) {
     if (entry->peer != invitation.process || entry->link->hasFailed()) continue;
     entry->used = Clock::now();
@@ -118,6 +118,12 @@ std::shared_ptr<Link> Network::linkTo(const Invitation& invitation) {
   entry->number = nextLink_++;
   entry->endpoints = invitation.endpoints;
   return entry->link;
+}
+
+Connecting Network::connect(const Invitation& invitation) {
+  std::lock_guard lock(mutex_);  // over both, or the link might be dropped in between as unused
+  const std::shared_ptr<Link> link = linkTo(invitation);
+  return {link, link->openChannel(invitation.token)};
 }
 
 std::vector<std::shared_ptr<Link>> Network::links() {

@@ -23,6 +23,12 @@ struct WaitingChannel {
   std::shared_ptr<ReceiveChannel> channel;
 };
 
+// A connection that the peer has not taken yet.
+struct Connecting {
+  std::shared_ptr<Link> link;
+  std::shared_ptr<SendChannel> channel;
+};
+
 class Network {
  public:
   // Listens on each of `interfaces`.
@@ -39,9 +45,9 @@ class Network {
   // The connection that the listener was sent; null links while there is none.
   WaitingChannel accept(const Token& token);
 
-  // The link to the process that invites: one that is there, else a new one whose flows tick()
-  // opens.
-  std::shared_ptr<Link> linkTo(const Invitation& invitation);
+  // A connection to the listener that invites, over the link that is there, else over a new one
+  // whose flows tick() opens.
+  Connecting connect(const Invitation& invitation);
 
   // Does nothing where another thread does it already.
   void tick();
@@ -77,6 +83,7 @@ class Network {
   };
 
   explicit Network(const SocketSettings& settings) : settings_(settings) {}
+  std::shared_ptr<Link> linkTo(const Invitation& invitation);
   std::shared_ptr<Entry> addEntry(const Identity& peer, std::string name, int nFlows);
   bool take(const Token& token, const std::shared_ptr<Link>& link,
             const std::shared_ptr<ReceiveChannel>& channel);

@@ -62,8 +62,7 @@ class Chaos : public TwoNetworks {
       path = std::make_unique<FaultyPath>(invitation.endpoints[0], faults, seed);
     }
     invitation.endpoints = {path->endpoint()};
-    connection.send.link = here->linkTo(invitation);
-    connection.send.channel = connection.send.link->openChannel(invitation.token);
+    connection.send = here->connect(invitation);
     const auto deadline = Clock::now() + std::chrono::seconds(20);
     while (Clock::now() < deadline) {
       stepAll();

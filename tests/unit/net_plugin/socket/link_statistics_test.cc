@@ -187,8 +187,7 @@ TEST_F(LinkStatistics, CountsOpeningsThatFail) {
   there.reset();
   std::swap(here, there);  // step() moves both
   open(quickSettings(2));
-  send.link = here->linkTo(invitation);
-  send.channel = send.link->openChannel(invitation.token);
+  send = here->connect(invitation);
   runUntil([&] { return send.link->hasFailed(); }, "the end");
   const FlowCounters totals = totalsOf(send.link->figures());
   EXPECT_GE(totals.failedOpenings, 4u);

@@ -336,8 +336,7 @@ TEST_F(LinkTest, KeepsOutNobodyWhenAllComeAtOnce) {
     ASSERT_TRUE(opened.ok());
     peers.push_back(std::move(opened.value()));
     invitations.push_back(there->invite());
-    const std::shared_ptr<Link> link = peers.back()->linkTo(invitations.back());
-    ends.push_back({link, link->openChannel(invitations.back().token)});
+    ends.push_back(peers.back()->connect(invitations.back()));
   }
   for (const auto& peer : peers) peer->tick();  // all connect before anybody is taken in
   const auto allOpen = [&] {

@@ -20,10 +20,7 @@ inline std::vector<char> randomBytes(size_t n, uint32_t seed) {
 }
 
 // One end of a connection under test.
-struct SendEnd {
-  std::shared_ptr<Link> link;
-  std::shared_ptr<SendChannel> channel;
-};
+using SendEnd = Connecting;
 struct ReceiveEnd {
   std::shared_ptr<Link> link;
   std::shared_ptr<ReceiveChannel> channel;
@@ -68,8 +65,7 @@ class TwoNetworks : public testing::Test {
   // A connection from `here` to `there`.
   void connect(SendEnd* send, ReceiveEnd* receive) {
     const Invitation invitation = there->invite();
-    send->link = here->linkTo(invitation);
-    send->channel = send->link->openChannel(invitation.token);
+    *send = here->connect(invitation);
     runUntil([&] { return isOpened(*send); }, "the connection");
     WaitingChannel waiting = there->accept(invitation.token);
     ASSERT_NE(waiting.link, nullptr);
