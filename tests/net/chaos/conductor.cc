@@ -11,7 +11,7 @@
 namespace cinch::chaos {
 namespace {
 
-// Without any message done. One takes milliseconds; with faults, and under a sanitizer, a few seconds.
+// With no message done. One takes milliseconds; with faults and under a sanitizer, some seconds.
 constexpr auto kPatience = std::chrono::seconds(45);
 constexpr auto kSettlingPatience = std::chrono::seconds(15);
 constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 200'000};
