@@ -128,6 +128,7 @@ def measure_unshaped(links, programs):
 
 def ratio_in_turns(measure_one, first, second):
     """The median of first/second, measured in turns."""
+
     def median(plugin):
         return statistics.median(measure_one(plugin) for _ in range(STARTS))
 
