@@ -2,8 +2,8 @@
 namespaces, beside a static transport and plain TCP; latency; seeded chaos; conformance. Needs root.
 
 Figures of goodput are fractions of the sum of the links' rates; headers take 0.044 of these.
-vs_iperf3 is that of the default, sampled checksums; those of the others are printed, and the share of
-an iperf3 that moves blocks as long as the plugin's messages (1 MiB) is vs_iperf3_1m.
+vs_iperf3 is that of the default, sampled checksums; those of the others are printed. The share of an
+iperf3 that moves blocks as long as the plugin's messages (1 MiB) is vs_iperf3_1m.
 CINCH_CHAOS_RUNS says how many seeds of chaos (1,000)."""
 
 import json

@@ -179,9 +179,8 @@ bool Link::startWrite(Flow& flow, const Lock& lock) {
   return true;
 }
 
-// Says that the chunks are read from here on, and where they are; false where there is nothing left
-// to write, or the flow is dead.
-// Ends with releaseLeaving().
+// Says that the chunks are read from here on, and where they are, until releaseLeaving(); false
+// where there is nothing left to write, or the flow is dead.
 bool Link::useLeaving(Flow& flow) {
   Lock lock(mutex_);
   for (size_t i = 0; i < flow.leaving.size();) {
@@ -252,7 +251,7 @@ bool Link::send(Flow& flow) {
   // Without a copy, a record and its payload are writes of their own. And what others gave up to
   // write since this flow is taken would have nobody, should no message be waited for.
   const auto goesOn = [&] {
-    return flow.writer.copies() ? flow.writer.isIdle() && !hasLong() : true;
+    return !flow.writer.copies() || (flow.writer.isIdle() && !hasLong());
   };
   for (int i = 1; i < kWritesPerVisit && moved && goesOn() && write(flow); ++i) {
   }
