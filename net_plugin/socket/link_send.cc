@@ -250,9 +250,7 @@ bool Link::send(Flow& flow) {
   const bool moved = write(flow);
   // Without a copy, a record and its payload are writes of their own. And what others gave up to
   // write since this flow is taken would have nobody, should no message be waited for.
-  const auto goesOn = [&] {
-    return !flow.writer.copies() || (flow.writer.isIdle() && !hasLong());
-  };
+  const auto goesOn = [&] { return !flow.writer.copies() || (flow.writer.isIdle() && !hasLong()); };
   for (int i = 1; i < kWritesPerVisit && moved && goesOn() && write(flow); ++i) {
   }
   flow.isWriting = !flow.writer.isIdle();
