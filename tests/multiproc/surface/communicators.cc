@@ -15,12 +15,16 @@ namespace {
 constexpr int kCalls = 6;
 constexpr size_t kCount = 40003;
 
+struct Buffers {
+  Floats in{kCount}, out{kCount};
+};
+
 // AllReduces on `comm`, whose ranks are the world's `members`; `rank` is the world's number. The
 // first `exactCalls` must be exact, the others compressed.
 void reduceRepeatedly(ncclComm_t comm, int rank, const std::vector<int>& members,
-                      const std::string& label, int exactCalls = kWarmup) {
+                      const std::string& label, int exactCalls, Buffers& buffers) {
   const cudaStream_t stream = makeStream();
-  Floats in(kCount), out(kCount);
+  auto& [in, out] = buffers;
   for (int call = 0; call < kCalls; ++call) {
     in.fill(rank, call, stream);
     const ncclResult_t result =
@@ -38,6 +42,12 @@ void reduceRepeatedly(ncclComm_t comm, int rank, const std::vector<int>& members
     expectSameEverywhere(values, label + std::to_string(call));
   }
   CHECK(cudaStreamDestroy(stream));
+}
+
+void reduceRepeatedly(ncclComm_t comm, int rank, const std::vector<int>& members,
+                      const std::string& label, int exactCalls = kWarmup) {
+  Buffers buffers;
+  reduceRepeatedly(comm, rank, members, label, exactCalls, buffers);
 }
 
 void expectPlace(ncclComm_t comm, int rank, int ranks) {
@@ -200,13 +210,17 @@ void ranksOfOneThread(const World& world) {
 // Two communicators of one process, each with a thread of its own, at the same time.
 void threadsWithCommunicators(const World& world) {
   const ncclComm_t comms[2] = {makeWorldComm(world, "a"), makeWorldComm(world, "b")};
+  // Freed by nobody while the other communicator works: cudaFree waits for the whole device, and
+  // two ranks that each wait for the other's next call would wait for ever, with plain NCCL as
+  // well.
+  Buffers buffers[2];
   std::vector<std::thread> threads;
   for (int i = 0; i < 2; ++i)
     threads.emplace_back([&, i] {
       for (int round = 0; round < 3; ++round)
         reduceRepeatedly(comms[i], world.rank, everybody(world),
                          "thread" + std::to_string(i) + "-" + std::to_string(round) + "-",
-                         round == 0 ? kWarmup : 0);
+                         round == 0 ? kWarmup : 0, buffers[i]);
     });
   for (std::thread& thread : threads) thread.join();
   for (const ncclComm_t comm : comms) CHECK(ncclCommDestroy(comm));
