@@ -176,10 +176,25 @@ Result<Io> FlowReader::readDropping() {
 }
 
 Result<Io> FlowReader::read(char* payload) {
+  isDrained_ = false;
   if (payloadLeft_ > 0 && payload == nullptr) return readDropping();
   // What is staged is less than a record, and nothing of it belongs to a payload.
   memmove(stage_.data(), stage_.data() + begin_, end_ - begin_);
   end_ -= std::exchange(begin_, 0);
+  return payloadLeft_ == 0 ? readAhead() : readPayload(payload);
+}
+
+Result<Io> FlowReader::readAhead() {
+  const size_t room = stage_.size() - end_;
+  const ssize_t got = recv(socket_.fd(), stage_.data() + end_, room, MSG_DONTWAIT);
+  const Result<Io> io = judge(got);
+  if (!io || io.value() == Io::blocked) return io;
+  end_ += got;
+  isDrained_ = static_cast<size_t>(got) < room;
+  return io;
+}
+
+Result<Io> FlowReader::readPayload(char* payload) {
   const size_t ahead = payloadLeft_ > kLongPayload ? kRecordBytes : stage_.size() - end_;
   iovec parts[] = {{payload, payloadLeft_}, {stage_.data() + end_, ahead}};
   msghdr message{};

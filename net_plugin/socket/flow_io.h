@@ -87,10 +87,14 @@ class FlowReader {
   uint32_t takeStaged(char* payload);
   // One read: the payload's rest to `payload` (null: drops it), and what follows into stage.
   Result<Io> read(char* payload);
+  // The last read took all that the kernel had.
+  bool isDrained() const { return isDrained_; }
   uint64_t received() const { return received_.load(std::memory_order_relaxed); }
 
  private:
   Result<Io> readDropping();
+  Result<Io> readAhead();
+  Result<Io> readPayload(char* payload);
   Result<Io> judge(ssize_t got);
 
   const Socket& socket_;
@@ -98,6 +102,7 @@ class FlowReader {
   size_t begin_ = 0;
   size_t end_ = 0;
   uint32_t payloadLeft_ = 0;
+  bool isDrained_ = false;
   std::atomic<uint64_t> received_{0};  // looked at by others while somebody reads
 };
 

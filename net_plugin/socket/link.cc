@@ -137,18 +137,14 @@ std::vector<Link::FlowPointer> Link::flows() {
 bool Link::pump() {
   if (Clock::now() >= speakAt_.load(std::memory_order_relaxed)) hasWork_ = true;
   const bool all = hasLong() || pumps_.fetch_add(1, std::memory_order_relaxed) % kOthersEvery == 0;
-  bool moved = false;
   const std::vector<FlowPointer> present = flows();
+  // What was just posted goes first: somebody may wait for it.
+  bool moved = hasWork_.load(std::memory_order_relaxed) && sendOver(present);
   for (const FlowPointer& flow : present) {
     moved = receive(*flow) || moved;
     if (!all) break;
   }
-  for (const FlowPointer& flow : present) {
-    const bool isQuiet = !flow->isDead && !flow->isWriting && !flow->writer.holdsPayloads();
-    if (isQuiet && !hasWork_.load(std::memory_order_relaxed)) continue;
-    moved = send(*flow) || moved;
-  }
-  return moved;
+  return sendOver(present) || moved;
 }
 
 // Ends its connection. What the kernel may still read from a buffer must not go out once the buffer

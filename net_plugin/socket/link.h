@@ -121,6 +121,7 @@ class Link {
   void stopWriting(Flow& flow, const std::string& why);
 
   // link_send.cc
+  bool sendOver(const std::vector<FlowPointer>& flows);
   bool send(Flow& flow);
   bool write(Flow& flow);
   bool startWrite(Flow& flow, const Lock&);

@@ -8,9 +8,11 @@ namespace cinch::net {
 namespace {
 
 constexpr size_t kLastWordsKept = 256;
-// How long a record that nobody waits for may wait for company: a write costs more than most
-// answers take.
-constexpr auto kCompany = std::chrono::microseconds(50);
+// How long records that nobody waits for may wait for company, and how many: a write costs more
+// than most answers take, the answer of a busy program included. A sender runs out of room when
+// kMaxRequests of its messages are not acknowledged.
+constexpr auto kCompany = std::chrono::microseconds(200);
+constexpr size_t kMostWaitingBytes = kMaxRequests / 2 * kRecordBytes;
 constexpr size_t kClosedIdsKept = 4096;
 // Of records that wait for one flow.
 constexpr size_t kMostOwnBytes = 64 << 10;
@@ -28,6 +30,7 @@ void Link::say(const Record& record, const Lock&, std::span<const uint8_t> paylo
 void Link::sayLater(const Record& record, const Lock&) {
   const auto bytes = encodeRecord(record);
   control_.insert(control_.end(), bytes.begin(), bytes.end());
+  if (control_.size() >= kMostWaitingBytes) hasWork_ = true;
   if (speakAt_.load() == Clock::time_point::max()) speakAt_ = Clock::now() + kCompany;
 }
 

@@ -302,6 +302,8 @@ bool Link::receive(Flow& flow) {
     moved = true;
     const Result<void> digested = digest(flow);
     if (!digested) loseFlow(flow, digested.error().message);
+    // Where messages are short, to ask for more costs as much as to read one.
+    if (flow.reader.isDrained()) break;
   }
   if (flow.isDead) {
     Lock lock(mutex_);

@@ -250,13 +250,25 @@ bool Link::send(Flow& flow) {
   const bool moved = write(flow);
   // Without a copy, a record and its payload are writes of their own. And what others gave up to
   // write since this flow is taken would have nobody, should no message be waited for.
-  const auto goesOn = [&] { return !flow.writer.copies() || (flow.writer.isIdle() && !hasLong()); };
+  const auto goesOn = [&] {
+    return !flow.writer.copies() || (flow.writer.isIdle() && hasWork_ && !hasLong());
+  };
   for (int i = 1; i < kWritesPerVisit && moved && goesOn() && write(flow); ++i) {
   }
   flow.isWriting = !flow.writer.isIdle();
   if (flow.isDead || flow.isMute) {
     Lock lock(mutex_);
     endSending(flow, lock);
+  }
+  return moved;
+}
+
+bool Link::sendOver(const std::vector<FlowPointer>& flows) {
+  bool moved = false;
+  for (const FlowPointer& flow : flows) {
+    const bool isQuiet = !flow->isDead && !flow->isWriting && !flow->writer.holdsPayloads();
+    if (isQuiet && !hasWork_.load(std::memory_order_relaxed)) continue;
+    moved = send(*flow) || moved;
   }
   return moved;
 }

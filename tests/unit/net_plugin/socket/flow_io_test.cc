@@ -223,6 +223,23 @@ TEST(FlowReader, StandsEveryCut) {
   EXPECT_EQ(receiver.reader.received(), stream.size());
 }
 
+// A caller that believes it reads no further until bytes can be there.
+TEST(FlowReader, KnowsThatNothingIsLeft) {
+  constexpr size_t kRecords = 150;  // more than a read takes
+  Ends ends = connected();
+  FlowReader reader(ends.there);
+  std::vector<uint8_t> stream;
+  for (uint32_t i = 0; i < kRecords; ++i) append(stream, {.type = RecordType::done, .message = i});
+  ASSERT_EQ(sendSome(ends.here, stream.data(), stream.size()).value(), stream.size());
+  size_t nRecords = 0;
+  while (nRecords < kRecords) {
+    ASSERT_EQ(reader.read(nullptr).value(), Io::moved);
+    EXPECT_EQ(reader.isDrained(), reader.received() == stream.size());
+    while (reader.next().value()) ++nRecords;
+  }
+  EXPECT_EQ(reader.read(nullptr).value(), Io::blocked);
+}
+
 // Reads until there is a record, or an error.
 Result<Record> awaitRecord(const Socket& socket, FlowReader& reader) {
   while (true) {
