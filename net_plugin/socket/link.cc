@@ -138,8 +138,8 @@ bool Link::pump() {
   if (Clock::now() >= speakAt_.load(std::memory_order_relaxed)) hasWork_ = true;
   const bool all = hasLong() || pumps_.fetch_add(1, std::memory_order_relaxed) % kOthersEvery == 0;
   const std::vector<FlowPointer> present = flows();
-  // What was just posted goes first: somebody may wait for it.
-  bool moved = hasWork_.load(std::memory_order_relaxed) && sendOver(present);
+  // What is short goes first, since to look for more costs as much as to send it.
+  bool moved = !hasLong() && hasWork_.load(std::memory_order_relaxed) && sendOver(present);
   for (const FlowPointer& flow : present) {
     moved = receive(*flow) || moved;
     if (!all) break;
