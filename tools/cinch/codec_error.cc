@@ -45,7 +45,13 @@ constexpr DataSet kDataSets[] = {{"gauss", drawAll<&Draw::gauss>},
                                  {"laplace", drawAll<&Draw::laplace>},
                                  {"t3", drawAll<&Draw::t3>}};
 
-std::vector<float> roundTrip(wire::CodecFormat codec, std::span<const float> values) {
+}  // namespace
+
+std::span<const DataSet> errorDataSets() {
+  return kDataSets;
+}
+
+std::vector<float> codecRoundTrip(wire::CodecFormat codec, std::span<const float> values) {
   const host::HostCodec& host = host::fastestHostCodec();
   SlotState state{};
   state.ordinal = 1;
@@ -59,14 +65,8 @@ std::vector<float> roundTrip(wire::CodecFormat codec, std::span<const float> val
   return decoded;
 }
 
-}  // namespace
-
-std::span<const DataSet> errorDataSets() {
-  return kDataSets;
-}
-
 double codecError(wire::CodecFormat codec, std::span<const float> values) {
-  const std::vector<float> decoded = roundTrip(codec, values);
+  const std::vector<float> decoded = codecRoundTrip(codec, values);
   double error = 0, power = 0;
   for (size_t i = 0; i < values.size(); ++i) {
     const double value = values[i];

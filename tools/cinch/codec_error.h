@@ -19,6 +19,9 @@ struct DataSet {
 // is that of its few largest values.
 std::span<const DataSet> errorDataSets();
 
+// What comes back of a round trip through the fastest codec of this CPU.
+std::vector<float> codecRoundTrip(wire::CodecFormat codec, std::span<const float> values);
+
 // Squared error over squared signal of a round trip through the fastest codec of this CPU. NaN
 // where finite values came back as others.
 double codecError(wire::CodecFormat codec, std::span<const float> values);

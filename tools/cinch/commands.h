@@ -43,6 +43,13 @@ int explainCodecs(const ExplainOptions& options);
 // done about it.
 int explainReport(const std::string& path);
 
+namespace bench {
+struct Options;
+}
+
+// Measures a collective as nccl-tests does, on every rank of the job or on ranks of its own.
+int runBenchmark(const bench::Options& options);
+
 // Writes what is wrong with the CINCH_* variables to stderr.
 void printWarnings();
 

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstring>
 
+#include "tools/cinch/bench/options.h"
 #include "tools/cinch/commands.h"
 
 namespace {
@@ -68,6 +69,13 @@ void addExplain(CLI::App& app, cinch::ExplainOptions& options, int& status) {
   });
 }
 
+void addBench(CLI::App& app, cinch::bench::Options& options, int& status) {
+  CLI::App* bench = app.add_subcommand(
+      "bench", "measure a collective as nccl-tests does: cinch bench all_reduce -b 8 -e 64M -f 2");
+  cinch::bench::addOptions(*bench, options);
+  bench->callback([&options, &status] { status = cinch::runBenchmark(options); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -79,10 +87,12 @@ int main(int argc, char** argv) {
   runOptions.command = commandAfter(own, argc, argv);
   OutputFormat configFormat = OutputFormat::text;
   cinch::ExplainOptions explainOptions;
+  cinch::bench::Options benchOptions;
   int status = cinch::kExitOk;
   addRun(app, runOptions, status);
   addConfig(app, configFormat, status);
   addExplain(app, explainOptions, status);
+  addBench(app, benchOptions, status);
   try {
     app.parse(own, argv);
   } catch (const CLI::Success& request) {  // --help, --version

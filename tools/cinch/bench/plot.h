@@ -1,0 +1,18 @@
+// Draws a run: bandwidth and error against size, each with its bound, through gnuplot.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+#include "tools/cinch/bench/results.h"
+
+namespace cinch::bench {
+
+// What gnuplot is told. `linkGigabits` above 0 draws the bandwidth that such links allow.
+std::string plotScript(const RunFacts& facts, const std::vector<Row>& rows, double linkGigabits,
+                       const std::string& file);
+
+Result<void> drawPlot(const std::string& script);
+
+}  // namespace cinch::bench
