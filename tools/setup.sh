@@ -16,6 +16,8 @@ CINCH_PACKAGES=(
   "libfmt-dev       /usr/include/fmt/core.h"
   "libgtest-dev     /usr/include/gtest/gtest.h"
   "nlohmann-json3-dev       /usr/include/nlohmann/json.hpp"
+  "openmpi-bin      mpirun"
+  "python3-jsonschema       /usr/lib/python3/dist-packages/jsonschema"
   "python3-numpy    /usr/lib/python3/dist-packages/numpy"
   "python3-sklearn  /usr/lib/python3/dist-packages/sklearn"
   "libopenblas-pthread-dev  /usr/include/*/openblas-*/openblas_config.h"
