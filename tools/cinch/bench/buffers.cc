@@ -13,17 +13,17 @@ constexpr size_t kMaxElementBytes = 8;
 DeviceBuffer::DeviceBuffer(Session& session, size_t nBytes)
     : session_(session), values_(kPart), staged_(kPart * kMaxElementBytes) {
   void* memory = nullptr;
-  session.library().check(session.library().cudaMalloc(&memory, std::max<size_t>(nBytes, 1)),
-                          "cudaMalloc (-e and -u say how much is needed)");
+  session.libraries().check(session.libraries().cudaMalloc(&memory, std::max<size_t>(nBytes, 1)),
+                            "cudaMalloc (-e and -u say how much is needed)");
   memory_dev_ = static_cast<std::byte*>(memory);
 }
 
 DeviceBuffer::~DeviceBuffer() {
-  session_.library().cudaFree(memory_dev_);
+  session_.libraries().cudaFree(memory_dev_);
 }
 
 void DeviceBuffer::copy(void* to, const void* from, size_t nBytes) {
-  const Library& library = session_.library();
+  const Library& library = session_.libraries();
   library.check(library.cudaMemcpyAsync(to, from, nBytes, cudaMemcpyDefault, session_.stream()),
                 "cudaMemcpyAsync");
   library.check(library.cudaStreamSynchronize(session_.stream()), "cudaStreamSynchronize");

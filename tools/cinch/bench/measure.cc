@@ -62,7 +62,7 @@ struct Measurement::Call {
 Measurement::Measurement(Session& session, const Options& options, CallKind kind,
                          const ReportFile* report)
     : session_(session),
-      library_(session.library()),
+      library_(session.libraries()),
       options_(options),
       kind_(kind),
       report_(report),

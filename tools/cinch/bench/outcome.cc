@@ -37,8 +37,10 @@ CallRecord recordOf(const Json& comm, const std::string& name) {
     record.latest = call->at("latest");
   }
   if (const Json* slot = named(comm.at("slots"), name)) {
+    record.codec = slot->at("codec");
+    // Adaptive precision has coarser ones beside the one in force.
     const std::string inForce = textOf(slot->at("codec_in_force"));
-    record.codec = inForce.empty() ? slot->at("codec").get<std::string>() : inForce;
+    if (record.codec != "auto" && !inForce.empty()) record.codec = inForce;
     record.gain = slot->at("gain");
     const double calls = slot->at("calls");
     if (calls > 0) record.wireBytesPerCall = slot->at("wire_bytes").get<double>() / calls;

@@ -47,7 +47,7 @@ RunFacts factsOf(const Options& options, const Library& library, int ranks) {
 // Pid, device, bus and host as a line, and back.
 std::string placeLine(const Session& session) {
   char bus[32] = "";
-  const Library& library = session.library();
+  const Library& library = session.libraries();
   library.check(library.cudaDeviceGetPCIBusId(bus, sizeof bus, session.device()),
                 "cudaDeviceGetPCIBusId");
   return fmt::format("{} {} {} {}", getpid(), session.device(), bus, hostName());

@@ -21,7 +21,7 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  const Library& library() const { return library_; }
+  const Library& libraries() const { return library_; }
   const World& world() const { return world_; }
   ncclComm_t comm() const { return comm_; }
   cudaStream_t stream() const { return stream_; }
