@@ -49,8 +49,8 @@ std::string plotScript(const RunFacts& facts, const std::vector<Row>& rows, doub
       fmt::format("set terminal {}\nset output {}\n", terminalOf(file), quoted(file));
   text += dataOf(rows, linkGigabits);
   text += fmt::format(
-      "set multiplot layout 2,1 title {}\n"
-      "set logscale x 2\nset xlabel 'size (bytes)'\nset format x '%b%B'\nset grid\n"
+      "set multiplot layout 2,1 title {} noenhanced\n"
+      "set logscale x 2\nset xlabel 'size (bytes)'\nset format x '%.0b%B'\nset grid\n"
       "set key left top\nset ylabel 'effective bus bandwidth (GB/s)'\nset yrange [0:*]\n"
       "plot $data using 1:2 with linespoints title 'out of place', "
       "$data using 1:3 with linespoints title 'in place'",
