@@ -40,11 +40,17 @@ def _groups():
     yield "int8", rows("lm", 600, ("q2", "h2"), (LOW | {"residual": "int8"},))
     yield "beta2", rows("lm", 600, ("q2",), every, beta2=0.999)
     yield "attention", rows("attention", 600, ("q2", "h2"), every)
-    yield "attention, more seeds", rows("attention", 600, ("h2",), every, (4, 5, 6))
+    yield "attention, more seeds", rows("attention", 600, ("h2",), every, range(4, 13))
+    yield "convolution, more seeds", rows("convolution", 400, ("q2",), every, range(4, 13))
     yield "attention, longer", rows("attention", 1800, ("h2",), (NONE, LOW), (1, 2))
     yield "long, all", rows("lm", 5000, ("c2", "h2"), every, (1,), rate=0.5)
     yield "clip", rows("lm", 600, ("q2",), every, clip=0.9)
     yield "convolution, 3 and 4 bits", rows("convolution", 400, ("q3", "q4"), every)
+    yield "digits", rows("digits", 400, ("h2", "q2"), every)
+    forgetful = [{"gain": gain, "decay": 0.9} for gain in (0.05, 0.1)]
+    for task, steps in (("lm", 600), ("attention", 600), ("convolution", 400)):
+        yield f"{task}, decay", rows(task, steps, ("q2", "h2"), forgetful)
+    yield "long, decay", rows("lm", 5000, ("q2", "h2"), forgetful, (1,), rate=0.5)
     yield "noise", rows("lm", 600, ("q8",), (NONE,))
     yield "long, again", rows("lm", 5000, ("q2", "h2", "c2"), every, (2,), rate=0.5)
     yield "gain", rows("lm", 600, ("q2", "h2"), others)

@@ -180,7 +180,7 @@ class MatrixTest(unittest.TestCase):
         for trials in matrix.GROUPS.values():
             for each in trials:
                 self.assertIn(each.task, TASKS)
-                self.assertIn((each.gain, each.decay), summary.FEEDBACK)
+                self.assertIn((each.gain, each.decay, 1.0), summary.FEEDBACK)
 
 
 class StudyTest(unittest.TestCase):
@@ -213,8 +213,9 @@ def make_rows(losses, codec_name="c2", task="lm", steps=600, ranks=4, jitter=0.0
         base = trial.Trial(task, steps, seed, ranks=ranks)
         yield vars(base) | {"loss": 2.0}
         for name, loss in losses.items():
-            gain, decay = rules[name]
+            gain, decay, weight = rules[name]
             row = vars(replace(base, codec=codec_name, gain=gain, decay=decay))
+            row = row | {"weight": weight}
             figures = dict.fromkeys(("nmse", "lp", "v", "residual_ratio", "bits"), 1.0)
             yield row | figures | {"loss": loss + jitter * random.standard_normal()}
 
