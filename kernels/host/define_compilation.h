@@ -17,30 +17,35 @@
 //
 // `flatten` pulls all of a function into it, for this target alone, so that no code with wider
 // instructions can end up in a function that others share.
-#define CINCH_DEFINE_COMPILATION(name, Encoder, Decoder, ...)                               \
-  namespace cinch::host::name {                                                             \
-  template <BlockCodec C>                                                                   \
-  [[__VA_ARGS__ CINCH_FLATTEN]] void encodeTile(const TileCoding& coding) {                 \
-    Encoder<C>::encode(coding);                                                             \
-  }                                                                                         \
-  template <BlockCodec C>                                                                   \
-  [[__VA_ARGS__ CINCH_FLATTEN]] void decodeTile(const TileDecoding& decoding) {             \
-    Decoder<C>::decode(decoding);                                                           \
-  }                                                                                         \
-  template <class List>                                                                     \
-  struct CodecTable;                                                                        \
-  template <BlockCodec... C>                                                                \
-  struct CodecTable<codec::CodecList<C...>> {                                               \
-    static constexpr TileCodec kAll[] = {{C::kFormat.id, encodeTile<C>, decodeTile<C>}...}; \
-  };                                                                                        \
-  constexpr TileCodecs kCodecs = CodecTable<codec::AllCodecs>::kAll;                        \
-  [[__VA_ARGS__ CINCH_FLATTEN]] void encodeShards(const EncodeLaunch& launch) {             \
-    host::encodeShards(launch, kCodecs);                                                    \
-  }                                                                                         \
-  [[__VA_ARGS__ CINCH_FLATTEN]] void reduceShard(const ReduceLaunch& launch) {              \
-    host::reduceShard(launch, kCodecs);                                                     \
-  }                                                                                         \
-  [[__VA_ARGS__ CINCH_FLATTEN]] void decodeShards(const DecodeLaunch& launch) {             \
-    host::decodeShards(launch, kCodecs);                                                    \
-  }                                                                                         \
+#define CINCH_DEFINE_COMPILATION(name, Encoder, Decoder, ...)                   \
+  namespace cinch::host::name {                                                 \
+  template <BlockCodec C>                                                       \
+  [[__VA_ARGS__ CINCH_FLATTEN]] void encodeTile(const TileCoding& coding) {     \
+    Encoder<C>::encode(coding);                                                 \
+  }                                                                             \
+  template <BlockCodec C>                                                       \
+  [[__VA_ARGS__ CINCH_FLATTEN]] void decodeTile(const TileDecoding& decoding) { \
+    Decoder<C>::decode(decoding);                                               \
+  }                                                                             \
+  template <BlockCodec C>                                                       \
+  [[__VA_ARGS__ CINCH_FLATTEN]] void sumTile(const TileSumming& summing) {      \
+    Decoder<C>::sum(summing);                                                   \
+  }                                                                             \
+  template <class List>                                                         \
+  struct CodecTable;                                                            \
+  template <BlockCodec... C>                                                    \
+  struct CodecTable<codec::CodecList<C...>> {                                   \
+    static constexpr TileCodec kAll[] = {                                       \
+        {C::kFormat.id, encodeTile<C>, decodeTile<C>, sumTile<C>}...};          \
+  };                                                                            \
+  constexpr TileCodecs kCodecs = CodecTable<codec::AllCodecs>::kAll;            \
+  [[__VA_ARGS__ CINCH_FLATTEN]] void encodeShards(const EncodeLaunch& launch) { \
+    host::encodeShards(launch, kCodecs);                                        \
+  }                                                                             \
+  [[__VA_ARGS__ CINCH_FLATTEN]] void reduceShard(const ReduceLaunch& launch) {  \
+    host::reduceShard(launch, kCodecs);                                         \
+  }                                                                             \
+  [[__VA_ARGS__ CINCH_FLATTEN]] void decodeShards(const DecodeLaunch& launch) { \
+    host::decodeShards(launch, kCodecs);                                        \
+  }                                                                             \
   }

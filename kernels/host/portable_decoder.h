@@ -10,18 +10,32 @@
 
 namespace cinch::host {
 
+// Sums part by part, for any Decoder.
+template <class Decoder>
+inline void sumParts(const TileSumming& summing) {
+  TileValues buffer;
+  prefetch(summing.nextOwn, kTileElems * summing.elementBytes);
+  for (uint32_t rank = 0; rank < summing.nRanks; ++rank) {
+    float* const part = rank == 0 ? summing.sum : buffer.at;
+    if (summing.isOwn(rank))
+      std::memcpy(part, summing.ownValues, sizeof buffer);
+    else
+      Decoder::decode({summing.part(rank), summing.place, part});
+    if (rank > 0) addTiles(summing.sum, part, summing.sum);
+  }
+}
+
 template <BlockCodec C>
 class PortableDecoder {
  public:
   static void decode(const TileDecoding& decoding) {
-    TileValues part;
-    float* values = decoding.adds ? part.at : decoding.values;
-    decodeValues(decoding.input, values);
+    decodeValues(decoding.input, decoding.values);
     if constexpr (C::kIsRotated)
       PortableRotation::rotateTileBack(decoding.place.rotationKey, decoding.place.firstOctet,
-                                       values);
-    if (decoding.adds) addTile(part.at, decoding.values);
+                                       decoding.values);
   }
+
+  static void sum(const TileSumming& summing) { sumParts<PortableDecoder>(summing); }
 
  private:
   using Scale = typename C::Scale;
@@ -30,15 +44,14 @@ class PortableDecoder {
   static constexpr uint32_t kBlockElems = C::kFormat.blockElems;
 
   static void decodeValues(const uint8_t* tile, float* values) {
-    TileMetadata<C> meta;
-    meta.load(tile);
     alignas(64) Code codes[kTileElems];
     for (uint32_t block = 0; block < C::kFormat.tileBlocks(); ++block)
       unpackCodes<C::kFormat.bits, kBlockElems>(
           tile + C::kFormat.tileMetaBytes() + block * C::kFormat.blockCodeBytes(),
           codes + block * kBlockElems);
     for (uint32_t first = 0; first < kTileElems; first += C::kGroupElems)
-      decodeGroup(meta.scaleOf(first / C::kGroupElems), codes + first, values + first);
+      decodeGroup(TileMetadata<C>::storedScale(tile, first / C::kGroupElems), codes + first,
+                  values + first);
   }
 
   static void decodeGroup(const Scale& scale, const Code* codes, float* values) {

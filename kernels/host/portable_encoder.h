@@ -108,7 +108,7 @@ class PortableEncoder {
   // Compares what the codes say with what was coded.
   static void lookBack(const TileCoding& coding, const float* coded) {
     TileValues decoded;
-    Decoder::decode({coding.output, coding.place, false, decoded.at});
+    Decoder::decode({coding.output, coding.place, decoded.at});
     if (coding.residual) updateResidual(coding, decoded.at);
     if (coding.errors) coding.errors->add(coded, decoded.at, coding.nValues);
   }

@@ -30,7 +30,7 @@ class ResidualTiles {
     prefetch(at(first) + tileBytes, tileBytes);
     if (isInPlace(nValues)) return reinterpret_cast<float*>(at(first));
     if (type_ == ResidualType::int8)
-      int8_.decode({at(first), {}, false, buffer.at});
+      int8_.decode({at(first), {}, buffer.at});
     else
       loadElements(elementType(), at(first), nValues, buffer.at);
     return buffer.at;

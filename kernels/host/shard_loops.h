@@ -19,19 +19,27 @@ inline bool acceptHeader(const CallContext& call, const uint8_t* shardBytes) {
   return faults == 0;
 }
 
-// The caller's own values of a tile, times `factor`: where they are, if that is possible, else in
-// `buffer`. `input` begins with the shard.
-inline const float* ownValues(ElementType type, const void* input, float factor,
-                              const ShardTile& tile, TileValues& buffer) {
-  const uint8_t* from = static_cast<const uint8_t*>(input) + tile.first * elementBytes(type);
-  const uint64_t tileBytes = kTileElems * elementBytes(type);
-  prefetch(from + tileBytes, tileBytes);
-  if (type == ElementType::fp32 && tile.nValues == kTileElems && factor == 1.0f)
-    return reinterpret_cast<const float*>(from);
-  loadElements(type, from, tile.nValues, buffer.at);
-  multiply(buffer, factor);
-  return buffer.at;
-}
+// The caller's own elements.
+struct OwnElements {
+  ElementType type;
+  const void* input;  // from the first of a shard on
+  float factor;
+
+  const uint8_t* at(uint64_t index) const {
+    return static_cast<const uint8_t*>(input) + index * elementBytes(type);
+  }
+  const uint8_t* next(const ShardTile& tile) const { return at(tile.first + kTileElems); }
+  uint64_t tileBytes() const { return kTileElems * elementBytes(type); }
+
+  // The values of a tile, times the factor: where they are, if that is possible, else in `buffer`.
+  const float* values(const ShardTile& tile, TileValues& buffer) const {
+    if (type == ElementType::fp32 && tile.nValues == kTileElems && factor == 1.0f)
+      return reinterpret_cast<const float*>(at(tile.first));
+    loadElements(type, at(tile.first), tile.nValues, buffer.at);
+    multiply(buffer, factor);
+    return buffer.at;
+  }
+};
 
 inline void* partOfResidual(void* residual, ResidualType type, const wire::ShardLayout& layout,
                             uint32_t shard) {
@@ -42,17 +50,19 @@ inline void* partOfResidual(void* residual, ResidualType type, const wire::Shard
 inline void encodeShards(const EncodeLaunch& launch, TileCodecs codecs) {
   const CallContext& call = launch.call;
   const wire::ShardLayout& layout = call.layout;
+  const auto* const all = static_cast<const uint8_t*>(launch.input);
   const float factor = core::valueOf(launch.inputFactor, call.type);
   core::ErrorSums errors;
   for (uint32_t shard = 0; shard < layout.nShards; ++shard) {
     if (static_cast<int64_t>(shard) == launch.skipShard) continue;
     void* residual = partOfResidual(launch.residual, launch.rule.residualType, layout, shard);
-    const uint8_t* input = static_cast<const uint8_t*>(launch.input) +
-                           layout.firstElem(shard) * elementBytes(call.type);
+    const OwnElements input{call.type, all + layout.firstElem(shard) * elementBytes(call.type),
+                            factor};
     ShardEncoder encoder(call, shard, 0, launch.rule, residual, errors, codecs);
     encoder.encode(launch.output + shard * layout.strideBytes(),
                    [&](const ShardTile& tile, TileValues& buffer) {
-                     return ownValues(call.type, input, factor, tile, buffer);
+                     prefetch(input.next(tile), input.tileBytes());
+                     return input.values(tile, buffer);
                    });
   }
   if (launch.rule.measure) errors.addTo(*call.state, 0);
@@ -65,7 +75,8 @@ class TileSum {
  public:
   TileSum(const ReduceLaunch& launch, TileCodecs codecs)
       : launch_(launch),
-        factor_(core::valueOf(launch.inputFactor, launch.call.type)),
+        own_{launch.call.type, launch.ownInput,
+             core::valueOf(launch.inputFactor, launch.call.type)},
         accepted_(acceptPeers()),
         poisoned_(core::isPoisoned(*launch.call.state)),
         ownResiduals_(launch.rule.residualType,
@@ -75,13 +86,14 @@ class TileSum {
 
   // In rank order, times the factor; NaN where the peers were not accepted.
   void make(const ShardTile& tile, TileValues& sum) {
-    for (uint32_t rank = 0; rank < launch_.call.layout.nShards; ++rank)
-      if (rank == launch_.shard)
-        addOwnPart(tile, rank > 0, sum);
-      else
-        tile.codec.decode({peer(rank) + tile.offset, tile.place(launch_.call), rank > 0, sum.at});
+    const wire::ShardLayout& layout = launch_.call.layout;
+    TileValues buffer;
+    const float* ownPart = takeOwnPart(tile, buffer);
+    tile.codec.sum({peer(0) + tile.offset, layout.strideBytes(), layout.nShards, launch_.shard,
+                    ownPart, own_.next(tile), elementBytes(own_.type), tile.place(launch_.call),
+                    sum.at});
     multiply(sum, launch_.factor);
-    if (!accepted_) fill(sum, kNan);
+    if (!accepted_) fillTile(sum.at, kNan);
   }
 
  private:
@@ -97,28 +109,20 @@ class TileSum {
   }
 
   // The caller's own part, exact: its residual is used up.
-  void addOwnPart(const ShardTile& tile, bool adds, TileValues& sum) {
-    TileValues buffer, residualBuffer;
-    TileValues& part = adds ? buffer : sum;
-    loadOwn(tile, part);
-    if (ownResiduals_.exist()) {
-      if (!poisoned_)
-        addTile(ownResiduals_.open(tile.first, tile.nValues, residualBuffer), part.at);
-      ownResiduals_.clear(tile.first, tile.nValues);
+  const float* takeOwnPart(const ShardTile& tile, TileValues& buffer) {
+    const float* values = own_.values(tile, buffer);
+    if (!ownResiduals_.exist()) return values;
+    if (!poisoned_) {
+      TileValues residualBuffer;
+      addTiles(values, ownResiduals_.open(tile.first, tile.nValues, residualBuffer), buffer.at);
+      values = buffer.at;
     }
-    if (adds) addTile(part.at, sum.at);
-  }
-
-  void loadOwn(const ShardTile& tile, TileValues& part) const {
-    const ElementType type = launch_.call.type;
-    loadElements(type,
-                 static_cast<const uint8_t*>(launch_.ownInput) + tile.first * elementBytes(type),
-                 tile.nValues, part.at);
-    multiply(part, factor_);
+    ownResiduals_.clear(tile.first, tile.nValues);
+    return values;
   }
 
   const ReduceLaunch& launch_;
-  float factor_;
+  OwnElements own_;
   bool accepted_;
   bool poisoned_;
   ResidualTiles ownResiduals_;
@@ -168,9 +172,9 @@ inline bool decodeShard(const DecodeLaunch& launch, uint32_t shard, TileCodecs c
     if (tile.nValues == 0) return;
     TileValues values;
     if (accepted)
-      tile.codec.decode({input + tile.offset, tile.place(call), false, values.at});
+      tile.codec.decode({input + tile.offset, tile.place(call), values.at});
     else
-      fill(values, kNan);
+      fillTile(values.at, kNan);
     allFinite &= storeElements(call.type, values.at, tile.nValues,
                                output + tile.first * elementBytes(call.type));
   });

@@ -34,8 +34,23 @@ struct TileCoding {
 struct TileDecoding {
   const uint8_t* input;
   TilePlace place;
-  bool adds;  // to `values`, instead of replacing them
   float* values;
+};
+
+// The parts of a tile that are to be added, in rank order: encoded, but for the own one.
+struct TileSumming {
+  const uint8_t* firstPart;  // rank 0's
+  uint64_t strideBytes;      // from one rank's to the next
+  uint32_t nRanks;
+  uint32_t ownRank;
+  const float* ownValues;
+  const uint8_t* nextOwn;  // elements of the own part's next tile, which may be prefetched
+  uint32_t elementBytes;
+  TilePlace place;
+  float* sum;
+
+  bool isOwn(uint32_t rank) const { return rank == ownRank; }
+  const uint8_t* part(uint32_t rank) const { return firstPart + rank * strideBytes; }
 };
 
 // One codec, compiled for one instruction set.
@@ -43,6 +58,7 @@ struct TileCodec {
   uint8_t id;
   void (*encode)(const TileCoding& coding);
   void (*decode)(const TileDecoding& decoding);
+  void (*sum)(const TileSumming& summing);
 };
 
 // One compilation of all codecs.

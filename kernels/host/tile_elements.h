@@ -25,8 +25,9 @@ inline auto withLength(uint32_t nValues, const Use& use) {
 }
 
 // Asks for memory that will be read or written next: a tile is too short for the CPU to see streams
-// in time. Any address is allowed.
-inline void prefetch(const void* memory, uint64_t nBytes) {
+// in time. Any address is allowed. Inline always, and so is what only calls this: GCC leaves out
+// calls of functions that do nothing but prefetch.
+[[gnu::always_inline]] inline void prefetch(const void* memory, uint64_t nBytes) {
   constexpr uint64_t kLine = 64;
   for (uint64_t at = 0; at < nBytes; at += kLine)
     __builtin_prefetch(static_cast<const uint8_t*>(memory) + at);
@@ -83,8 +84,8 @@ inline bool storeElements(ElementType type, const float* values, uint32_t nValue
   });
 }
 
-inline void fill(TileValues& values, float value) {
-  for (float& each : values.at) each = value;
+inline void fillTile(float* values, float value) {
+  for (uint32_t i = 0; i < kTileElems; ++i) values[i] = value;
 }
 
 inline void multiply(TileValues& values, float factor) {
@@ -92,8 +93,9 @@ inline void multiply(TileValues& values, float factor) {
   for (float& each : values.at) each *= factor;
 }
 
-inline void addTile(const float* part, float* sum) {
-  for (uint32_t i = 0; i < kTileElems; ++i) sum[i] += part[i];
+// `sum` may be one of the two.
+inline void addTiles(const float* a, const float* b, float* sum) {
+  for (uint32_t i = 0; i < kTileElems; ++i) sum[i] = a[i] + b[i];
 }
 
 }  // namespace cinch::host

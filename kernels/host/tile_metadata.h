@@ -35,14 +35,15 @@ class TileMetadata {
     }
   }
 
-  void load(const uint8_t* tile) {
-    for (uint32_t block = 0; block < C::kFormat.tileBlocks(); ++block) {
-      const uint8_t* from = tile + block * C::kFormat.blockMetaBytes;
-      std::memcpy(&blocks_[block], from, storedBytes<typename C::BlockMeta>);
-      for (uint32_t group = 0; group < kGroups; ++group)
-        std::memcpy(&groups_[block * kGroups + group], from + groupMetaOffset<C>(group),
-                    storedBytes<typename C::GroupMeta>);
-    }
+  // What an encoded tile says of its group `group`.
+  static typename C::Scale storedScale(const uint8_t* tile, uint32_t group) {
+    const uint8_t* from = tile + group / kGroups * C::kFormat.blockMetaBytes;
+    typename C::BlockMeta ofBlock;
+    typename C::GroupMeta ofGroup;
+    std::memcpy(&ofBlock, from, storedBytes<typename C::BlockMeta>);
+    std::memcpy(&ofGroup, from + groupMetaOffset<C>(group % kGroups),
+                storedBytes<typename C::GroupMeta>);
+    return typename C::Scale(ofBlock, ofGroup);
   }
 
   // Of group `group` of the tile.

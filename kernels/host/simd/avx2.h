@@ -87,8 +87,7 @@ struct Avx2 {
   using Codes = __m256i;
 
   template <uint32_t width>
-  static Codes fromPlane(const uint8_t* plane, uint32_t index) {
-    const uint8_t* const from = plane + index * width / 8;
+  static Codes fromPlane(const uint8_t* from) {
     if constexpr (width == 8) {
       return _mm256_cvtepu8_epi32(_mm_loadu_si64(from));
     } else {

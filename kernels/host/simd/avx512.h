@@ -78,11 +78,9 @@ struct Avx512 {
   // Codes on their way out of planes, one for each float.
   using Codes = __m512i;
 
-  // Those of a plane from value `index` on. Other bits of the plane may follow above those of the
-  // code.
+  // Those of a plane from a byte on. Other bits of the plane may follow above those of the code.
   template <uint32_t width>
-  static Codes fromPlane(const uint8_t* plane, uint32_t index) {
-    const uint8_t* const from = plane + index * width / 8;
+  static Codes fromPlane(const uint8_t* from) {
     if constexpr (width == 8) {
       return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
     } else if constexpr (width == 4) {
