@@ -35,6 +35,14 @@ struct Avx2 {
   }
   static Floats magnitude(Floats values) { return _mm256_andnot_ps(broadcast(-0.0f), values); }
 
+  static Floats largerMagnitude(Floats a, Floats b) {
+    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+  }
+  static Floats clampFromZero(Floats values, float top) {
+    const __m256i atLeast = _mm256_max_epi32(_mm256_castps_si256(values), _mm256_setzero_si256());
+    return _mm256_castsi256_ps(_mm256_min_epi32(atLeast, _mm256_castps_si256(broadcast(top))));
+  }
+
   static bool areFinite(Floats values) { return _mm256_movemask_ps(finite(values)) == 0xff; }
   static Floats zeroWhereNotFinite(Floats values) { return _mm256_and_ps(finite(values), values); }
 

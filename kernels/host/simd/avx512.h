@@ -26,6 +26,17 @@ struct Avx512 {
   static float smallest(Floats values) { return _mm512_reduce_min_ps(values); }
   static Floats magnitude(Floats values) { return _mm512_abs_ps(values); }
 
+  // Floats without a sign are in the order of their bits, which more units of a CPU can compare. A
+  // NaN is largest.
+  static Floats largerMagnitude(Floats a, Floats b) {
+    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+  }
+  // Of numbers, cut to [0, top].
+  static Floats clampFromZero(Floats values, float top) {
+    const __m512i atLeast = _mm512_max_epi32(_mm512_castps_si512(values), _mm512_setzero_si512());
+    return _mm512_castsi512_ps(_mm512_min_epi32(atLeast, _mm512_castps_si512(broadcast(top))));
+  }
+
   static bool areFinite(Floats values) { return nonFinite(values) == 0; }
   static Floats zeroWhereNotFinite(Floats values) {
     return _mm512_maskz_mov_ps(_knot_mask16(nonFinite(values)), values);

@@ -7,24 +7,28 @@
 
 namespace cinch::host {
 
-// Of finite values.
 template <class Isa, class Summary>
 class VectorSummary;
 
 template <class Isa>
 class VectorSummary<Isa, core::ValueRange> {
  public:
-  explicit VectorSummary(typename Isa::Floats first) : low_(first), high_(first) {}
+  explicit VectorSummary(typename Isa::Floats first)
+      : low_(first), high_(first), magnitude_(Isa::magnitude(first)) {}
   void add(typename Isa::Floats values) {
+    magnitude_ = Isa::largerMagnitude(magnitude_, Isa::magnitude(values));
     low_ = Isa::smaller(low_, values);
     high_ = Isa::larger(high_, values);
   }
+  // A NaN may be missing in the range.
+  bool isFinite() const { return Isa::areFinite(magnitude_); }
+  // Of finite values.
   core::ValueRange result() const {
     return {core::orderedBits(Isa::smallest(low_)), core::orderedBits(Isa::largest(high_))};
   }
 
  private:
-  typename Isa::Floats low_, high_;
+  typename Isa::Floats low_, high_, magnitude_;
 };
 
 template <class Isa>
@@ -32,8 +36,9 @@ class VectorSummary<Isa, core::Magnitude> {
  public:
   explicit VectorSummary(typename Isa::Floats first) : largest_(Isa::magnitude(first)) {}
   void add(typename Isa::Floats values) {
-    largest_ = Isa::larger(largest_, Isa::magnitude(values));
+    largest_ = Isa::largerMagnitude(largest_, Isa::magnitude(values));
   }
+  bool isFinite() const { return Isa::areFinite(largest_); }
   core::Magnitude result() const { return {bitsOfFloat(Isa::largest(largest_))}; }
 
  private:

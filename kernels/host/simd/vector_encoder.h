@@ -29,6 +29,7 @@ class LinearEncoder {
  private:
   using Floats = typename Isa::Floats;
   using Scale = VectorScale<Isa, typename C::Scale>;
+  using Summary = VectorSummary<Isa, typename C::Summary>;
   using BlockMeta = typename C::BlockMeta;
 
   static constexpr uint32_t kBits = C::kFormat.bits, kBlockElems = C::kFormat.blockElems;
@@ -36,14 +37,15 @@ class LinearEncoder {
   static constexpr uint32_t kTileBlocks = C::kFormat.tileBlocks(), kLanes = Isa::kLanes;
   static constexpr float kRounder = 0x1p23f;  // codec::roundToCode
 
-  // False where a value is not finite, or their sum: only metadata has been written then.
+  // False where a value is not finite: nothing has been written then.
   template <bool hasResidual>
   static bool encodeTile(const TileCoding& coding) {
     alignas(64) BlockMeta metas[kTileBlocks];
-    Floats sum = Isa::broadcast(0.0f);
-    for (uint32_t block = 0; block < kTileBlocks; ++block)
-      metas[block] = blockMeta<hasResidual>(coding, block * kBlockElems, sum);
-    if (!Isa::areFinite(sum)) return false;
+    for (uint32_t block = 0; block < kTileBlocks; ++block) {
+      const Summary summary = summaryOf<hasResidual>(coding, block * kBlockElems);
+      if (!summary.isFinite()) return false;
+      metas[block] = C::blockMeta(summary.result(), kBlockElems, Rounding::nearest);
+    }
     std::memset(coding.output, 0, C::kFormat.tileMetaBytes());
     std::memcpy(coding.output, metas, sizeof metas);
     for (uint32_t block = 0; block < kTileBlocks; ++block)
@@ -59,16 +61,11 @@ class LinearEncoder {
   }
 
   template <bool hasResidual>
-  static BlockMeta blockMeta(const TileCoding& coding, uint32_t first, Floats& sum) {
-    const Floats coded = codedAt<hasResidual>(coding, first);
-    VectorSummary<Isa, typename C::Summary> summary(coded);
-    sum += coded;
-    for (uint32_t i = kLanes; i < kBlockElems; i += kLanes) {
-      const Floats next = codedAt<hasResidual>(coding, first + i);
-      summary.add(next);
-      sum += next;
-    }
-    return C::blockMeta(summary.result(), kBlockElems, Rounding::nearest);
+  static Summary summaryOf(const TileCoding& coding, uint32_t first) {
+    Summary summary(codedAt<hasResidual>(coding, first));
+    for (uint32_t i = kLanes; i < kBlockElems; i += kLanes)
+      summary.add(codedAt<hasResidual>(coding, first + i));
+    return summary;
   }
 
   template <bool hasResidual>
@@ -100,9 +97,7 @@ class LinearEncoder {
   template <bool hasResidual>
   static Floats encodeAt(const TileCoding& coding, const Scale& scale, uint32_t index) {
     const Floats position = scale.position(codedAt<hasResidual>(coding, index));
-    const Floats clamped =
-        Isa::smaller(Isa::larger(position, Isa::broadcast(0.0f)), Isa::broadcast(Scale::kTopCode));
-    const Floats rounded = clamped + kRounder;
+    const Floats rounded = Isa::clampFromZero(position, Scale::kTopCode) + kRounder;
     if constexpr (hasResidual) updateResidual(coding, index, scale.decode(rounded - kRounder));
     return rounded;
   }
