@@ -27,9 +27,8 @@ constexpr int kMappingSlack = 8;
 #endif
 // Two links, where both sides began at once, of four flows.
 constexpr int kMostOfLinks = 8;
-// Links remember what was closed until they go themselves; malloc keeps some for each thread. And
-// the report keeps the figures of the last 256 links that are gone, a KiB each.
-constexpr size_t kHeapSlack = 512 << 10;
+// Links remember what was closed until they go themselves; malloc keeps some for each thread.
+constexpr size_t kHeapSlack = 256 << 10;
 
 int numberIn(const char* name, int fallback) {
   const char* text = getenv(name);
