@@ -89,37 +89,49 @@ def measure_goodput(links, programs):
     return figures
 
 
-def median_start(measure_one):
-    """(Mbit/s, CPU seconds) of the median of STARTS."""
-    return sorted(measure_one() for _ in range(STARTS))[STARTS // 2]
+def start_unshaped(links, programs):
+    """One start of each, in Mbit/s: {checksum setting: (iperf3 right before it, the plugin)}, and
+    iperf3 with long blocks."""
+    pairs = {}
+    for checksum in CHECKSUMS:
+        tcp, _ = goodput.iperf(links, 0, STREAMS)
+        pairs[checksum] = tcp, goodput.unshaped(links, programs, checksum, links.interfaces[0])[0]
+    return pairs, goodput.iperf(links, 0, STREAMS, goodput.MESSAGE_BYTES)[0]
+
+
+def unshaped_run(links, programs):
+    """By checksum setting, the medians of STARTS: [of iperf3, of iperf3 with long blocks]"""
+    shares = {checksum: [] for checksum in CHECKSUMS}
+    for _ in range(STARTS):
+        pairs, long_blocks = start_unshaped(links, programs)
+        for checksum, (tcp, plugin) in pairs.items():
+            shares[checksum].append((plugin / tcp, plugin / long_blocks))
+        line = ", ".join(
+            f"{name} {plugin / 1000:.1f} beside {tcp / 1000:.1f}"
+            for name, (tcp, plugin) in pairs.items()
+        )
+        say(f"   Gbit/s, plugin and iperf3: {line}; blocks of 1 MiB {long_blocks / 1000:.1f}")
+    return {
+        checksum: [statistics.median(each) for each in zip(*starts)]
+        for checksum, starts in shares.items()
+    }
 
 
 def measure_unshaped(links, programs):
     """The plugin's share of what iperf3 moves, with its own blocks and with long ones: each a
-    median of runs in turns, by checksum setting."""
+    median of runs in turns, by checksum setting.
+
+    Each start has an iperf3 of its own beside it: there are machines that go through half a minute
+    in which all of TCP is at a third of its speed."""
     links.shape(None)
-    blocks = (None, goodput.MESSAGE_BYTES)
-    ratios = {block: {checksum: [] for checksum in CHECKSUMS} for block in blocks}
+    runs = []
     for run in range(RUNS):
-        tcp = {
-            block: median_start(lambda block=block: goodput.iperf(links, 0, STREAMS, block))
-            for block in blocks
-        }
-        line = ", ".join(f"{mbit / 1000:.1f} Gbit/s ({cpu:.1f} s)" for mbit, cpu in tcp.values())
-        line = f"iperf3 with blocks of 128 KiB and 1 MiB {line}"
-        for checksum in CHECKSUMS:
-            mbit, cpu = median_start(
-                lambda checksum=checksum: goodput.unshaped(
-                    links, programs, checksum, links.interfaces[0]
-                )
-            )
-            for block in blocks:
-                ratios[block][checksum].append(mbit / tcp[block][0])
-            line += f"; checksums {checksum} {mbit / 1000:.1f} ({cpu:.1f} s)"
-        say(f"== unshaped {run + 1} of {RUNS}, with CPU seconds: {line}")
+        runs.append(unshaped_run(links, programs))
+        of_tcp = ", ".join(f"{name} {share:.3f}" for name, (share, _) in runs[-1].items())
+        say(f"== unshaped {run + 1} of {RUNS}, of iperf3: {of_tcp}")
     shares = [
-        {checksum: statistics.median(each) for checksum, each in ratios[block].items()}
-        for block in blocks
+        {name: statistics.median(run[name][block] for run in runs) for name in CHECKSUMS}
+        for block in range(2)
     ]
     for text, share in zip(("iperf3", "iperf3 with blocks of 1 MiB"), shares):
         say(f"== of {text}: " + ", ".join(f"{name} {part:.3f}" for name, part in share.items()))

@@ -20,7 +20,7 @@ constexpr auto kOrphanPatience = std::chrono::seconds(2);
 // A link that nobody uses is kept for the next communicator.
 constexpr auto kKeepUnused = std::chrono::seconds(5);
 // The figures of so many links that are gone are kept.
-constexpr size_t kFormerKept = 256;
+constexpr size_t kFormerKept = 64;
 // So many may be about to say who they are, and for so long.
 constexpr ptrdiff_t kMaxStrangers = 512;
 constexpr auto kStrangerPatience = std::chrono::seconds(3);
