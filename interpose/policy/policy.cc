@@ -78,8 +78,9 @@ ResidualType residualTypeOf(ResidualChoice choice) {
   }
 }
 
-// Low-gain feedback where codes are coarse. A one-bit code cannot work off what piles up, and has
-// to forget.
+}  // namespace
+
+// A one-bit code cannot work off what piles up, and has to forget.
 CodingRule feedbackOf(const Params& params, const wire::CodecFormat& codec) {
   constexpr float kLowGain = 0.1f, kForgetting = 0.8f;
   const bool forgets = codec.bits == 1;
@@ -89,8 +90,6 @@ CodingRule feedbackOf(const Params& params, const wire::CodecFormat& codec) {
   rule.residualType = residualTypeOf(params.residual);
   return rule;
 }
-
-}  // namespace
 
 bool isLarge(const Params& params, const CommFacts& comm, const Signature& signature) {
   return signature.count <= kMaxCount && bufferBytes(signature, comm.nRanks) >= params.minBytes;

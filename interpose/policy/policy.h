@@ -36,6 +36,9 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
 // Whether a call moves enough bytes to be worth compressing.
 bool isLarge(const Params& params, const CommFacts& comm, const Signature& signature);
 
+// Error feedback of a codec: low-gain where codes are coarse. Without rounding.
+CodingRule feedbackOf(const Params& params, const wire::CodecFormat& codec);
+
 // All that must be equal on the ranks before they may compress, readable, so that a difference can
 // be named: settings, wire format, what the rules say, and a number for everything else.
 std::string agreedSettings(const Params& params, const Rules& rules = {});

@@ -232,6 +232,20 @@ END
   expect 'no topic' "$status" 2
 }
 
+tolerance_is_stated() {
+  run "$cinch" explain --tolerance q8
+  expect 'tolerance of a codec' "$status" 0
+  [[ "$out" =~ ^[0-9.]+e-0[1-9],([0-9.]+e-0[1-9])$ ]]
+  expect "two numbers: $out" "$?" 0
+  local fine=${BASH_REMATCH[1]}
+  run "$cinch" explain --tolerance q2
+  awk -v coarse="${out#*,}" -v fine="$fine" 'BEGIN { exit !(coarse > 100 * fine) }'
+  expect 'a coarse codec may do more' "$?" 0
+  run "$cinch" explain --tolerance auto
+  expect 'no codec' "$status" 2
+  expect_part 'no codec, message' "$err" '`cinch explain --codecs` lists them'
+}
+
 usage_is_checked() {
   run "$cinch"
   expect 'no command at all' "$status" 2
@@ -258,6 +272,7 @@ bad_settings_are_named
 config_shows_values_and_sources
 config_page_is_up_to_date
 report_is_explained
+tolerance_is_stated
 usage_is_checked
 
 echo "$((checks - failures)) of $checks checks passed"

@@ -1,5 +1,6 @@
 #include "tools/cinch/codec_error.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <random>
@@ -41,6 +42,8 @@ std::vector<float> drawAll(uint64_t nValues, double scale) {
   return values;
 }
 
+constexpr uint64_t kSample = 1 << 18;
+
 constexpr DataSet kDataSets[] = {{"gauss", drawAll<&Draw::gauss>},
                                  {"laplace", drawAll<&Draw::laplace>},
                                  {"t3", drawAll<&Draw::t3>}};
@@ -74,6 +77,23 @@ double codecError(wire::CodecFormat codec, std::span<const float> values) {
     power += value * value;
   }
   return std::isfinite(error) ? error / power : NAN;
+}
+
+StatedError statedError(wire::CodecFormat codec, double gain, bool dithers) {
+  StatedError worst;
+  for (const DataSet& data : errorDataSets()) {
+    const std::vector<float> values = data.draw(kSample, 1);
+    const std::vector<float> decoded = codecRoundTrip(codec, values);
+    float largest = 0, error = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      largest = std::max(largest, std::abs(values[i]));
+      error = std::max(error, std::abs(values[i] - decoded[i]));
+    }
+    worst.value = std::max(worst.value, static_cast<double>(error / largest));
+    worst.nmse = std::max(worst.nmse, codecError(codec, values));
+  }
+  const double feedback = (1 + gain) * (dithers ? 2 : 1);
+  return {kValueSlack * feedback * worst.value, kPowerSlack * feedback * feedback * worst.nmse};
 }
 
 }  // namespace cinch

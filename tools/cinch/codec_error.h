@@ -26,4 +26,19 @@ std::vector<float> codecRoundTrip(wire::CodecFormat codec, std::span<const float
 // where finite values came back as others.
 double codecError(wire::CodecFormat codec, std::span<const float> values);
 
+// What a check has to accept beyond the errors of a sample: rarer values, and sums that are not
+// exact when they are coded.
+inline constexpr double kValueSlack = 1.5;
+inline constexpr double kPowerSlack = 2;
+
+// What one round trip may do to values, slack included.
+struct StatedError {
+  double value = 0;  // of a value, as a part of the largest magnitude among them
+  double nmse = 0;   // squared error over squared signal
+};
+
+// The worst of errorDataSets(), with what error feedback of a gain adds, and stochastic rounding
+// (`dithers`).
+StatedError statedError(wire::CodecFormat codec, double gain, bool dithers);
+
 }  // namespace cinch

@@ -30,7 +30,8 @@ enum class OutputFormat { text, json, markdown };
 int printConfig(OutputFormat format);
 
 struct ExplainOptions {
-  std::string report;  // to explain instead of codecs, where there is one
+  std::string report;     // to explain instead of codecs, where there is one
+  std::string tolerance;  // a codec's name, to state what a check has to accept of it
   OutputFormat format = OutputFormat::text;
   uint64_t nValues = 1 << 18;  // that errors are measured on
   double scale = 1.0;          // their standard deviation, but for heavy tails
@@ -38,6 +39,9 @@ struct ExplainOptions {
 
 // Prints every codec: what it sends for a value, and the error that it makes, measured now.
 int explainCodecs(const ExplainOptions& options);
+
+// Prints "VALUE,NMSE", what a check has to accept of a codec, as the patched nccl-tests take it.
+int explainTolerance(const std::string& codec);
 
 // Prints what became of each sort of call in a report (CINCH_STATS, JSON), why, and what can be
 // done about it.

@@ -58,14 +58,19 @@ void addExplain(CLI::App& app, cinch::ExplainOptions& options, int& status) {
   CLI::Option* report = topic->add_option("--report", options.report,
                                           "a report of CINCH_STATS (JSON): what became of the "
                                           "calls, and why");
+  CLI::Option* tolerance = topic->add_option(
+      "--tolerance", options.tolerance,
+      "a codec: what a check has to accept of it, for --cinch-tolerance of the patched nccl-tests");
   addFormats(*explain, options.format, "docs/codecs.md");
   explain->add_option("--values", options.nValues, "how many values errors are measured on")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 28));
   explain->add_option("--scale", options.scale, "their standard deviation");
   for (CLI::Option* option : explain->get_options())
-    if (!option->get_name().starts_with("--help")) option->excludes(report);
-  explain->callback([&options, &status, report] {
-    status = *report ? cinch::explainReport(options.report) : cinch::explainCodecs(options);
+    if (!option->get_name().starts_with("--help")) option->excludes(report)->excludes(tolerance);
+  explain->callback([&options, &status, report, tolerance] {
+    status = *report      ? cinch::explainReport(options.report)
+             : *tolerance ? cinch::explainTolerance(options.tolerance)
+                          : cinch::explainCodecs(options);
   });
 }
 

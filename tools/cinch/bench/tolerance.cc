@@ -10,9 +10,6 @@ namespace cinch::bench {
 namespace {
 
 constexpr uint64_t kSample = 1 << 16;  // values that a codec is tried on
-// Beyond the errors of the sample: rarer values, and sums that are not exact when they are coded.
-constexpr double kValueSlack = 1.5;
-constexpr double kPowerSlack = 2;
 
 struct Errors {
   double largest = 0;
