@@ -1,6 +1,7 @@
 """Runs the ranks of a NCCL program as processes, with deadlines, for the multi-process tests."""
 
 import os
+import shlex
 import subprocess
 import tempfile
 import time
@@ -38,6 +39,48 @@ def run_ranks(command, ranks, env=None, rank_env=None, rank_args=None, deadline=
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=values)
             processes.append((process, log))
         return wait_all(processes, time.monotonic() + deadline)
+
+
+def mpirun(ranks):
+    """How Open MPI starts so many ranks on this host, however few cores it has."""
+    command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(ranks)]
+    return command[:1] + ["--allow-run-as-root"] * (os.getuid() == 0) + command[1:]
+
+
+def run_under_mpirun(command, ranks, folder, env_of_rank, deadline=60):
+    """`command --rank R --ranks N`, where Open MPI says what R and N are; its output in
+    FOLDER/rank-R.log. Where one rank fails, Open MPI ends the others."""
+    for rank in range(ranks):
+        with open(f"{folder}/rank-{rank}.sh", "w", encoding="utf-8") as script:
+            for name, value in env_of_rank(rank).items():
+                script.write(f"export {name}={shlex.quote(value)}\n")
+            script.write(f'exec {shlex.join(command)} --rank "$OMPI_COMM_WORLD_RANK"'
+                         ' --ranks "$OMPI_COMM_WORLD_SIZE"\n')
+    start = (f"cd {shlex.quote(folder)}; name=rank-$OMPI_COMM_WORLD_RANK; "
+             "sh $name.sh >$name.log 2>&1; status=$?; echo $status >$name.status; exit $status")
+    # Its own files have long names, for a socket.
+    with tempfile.TemporaryDirectory(prefix="mpi") as own:
+        process = subprocess.Popen([*mpirun(ranks), "sh", "-c", start], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   env=dict(os.environ, TMPDIR=own))
+        try:
+            output, _ = process.communicate(timeout=deadline)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # and with it all ranks
+            output, _ = process.communicate()
+    return [outcome_of(f"{folder}/rank-{rank}", output) for rank in range(ranks)]
+
+
+def outcome_of(path, launcher_output):
+    """Of a rank that Open MPI has started; what it says itself stands for one that it has not."""
+    def read(suffix):
+        if not os.path.exists(path + suffix):
+            return None
+        with open(path + suffix, encoding="utf-8") as file:
+            return file.read()
+
+    status, log = read(".status"), read(".log")
+    return Outcome(None if status is None else int(status), launcher_output if log is None else log)
 
 
 def wait_all(processes, until):

@@ -1,6 +1,6 @@
 """Each corner of NCCL's calling surface, as real processes on the emulator, with and without Cinch.
 
-Arguments: PROGRAM PRELOAD. The program's cases check their own results; here the ranks' outputs are
+Arguments: PROGRAM PRELOAD. With TEST_LAUNCHER=mpirun, Open MPI starts the ranks. The program's cases check their own results; here the ranks' outputs are
 compared with each other, and the report must show that compression really took place.
 """
 
@@ -14,7 +14,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "support"))
-from ranks import wait_all  # noqa: E402
+from ranks import run_under_mpirun, wait_all  # noqa: E402
 
 PROGRAM = PRELOAD = None
 
@@ -42,16 +42,22 @@ def environment_of(case):
 
 
 def launch(program, case, ranks, folder, preload, settings):
+    def values_of(rank):
+        return {"NCCL_HOSTID": f"surface-host-{rank}", "NCCL_SOCKET_IFNAME": "lo", "LD_PRELOAD": preload,
+                "CINCH_STATS": f"{folder}/report-{rank}", **settings}
+
+    deadline = LARGE_DEADLINE if case.startswith("large") else DEADLINE
+    command = [program, "--case", case, "--folder", folder]
+    if os.environ.get("TEST_LAUNCHER") == "mpirun":
+        return run_under_mpirun(command, ranks, folder, values_of, deadline)
     processes = []
     for rank in range(ranks):
-        values = dict(os.environ, NCCL_HOSTID=f"surface-host-{rank}", NCCL_SOCKET_IFNAME="lo",
-                      LD_PRELOAD=preload, CINCH_STATS=f"{folder}/report-{rank}", **settings)
         log = open(f"{folder}/rank-{rank}.log", "w+", encoding="utf-8")
-        command = [program, "--case", case, "--rank", rank, "--ranks", ranks, "--folder", folder]
-        process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=log,
-                                   stderr=subprocess.STDOUT, env=values)
+        process = subprocess.Popen([*command, "--rank", str(rank), "--ranks", str(ranks)],
+                                   stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                                   env=dict(os.environ, **values_of(rank)))
         processes.append((process, log))
-    return wait_all(processes, time.monotonic() + (LARGE_DEADLINE if case.startswith("large") else DEADLINE))
+    return wait_all(processes, time.monotonic() + deadline)
 
 
 def read_reports(folder):
