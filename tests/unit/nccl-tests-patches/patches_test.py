@@ -7,8 +7,9 @@ import unittest
 
 ROOT = os.path.dirname(os.path.abspath(__file__)).split(os.sep + "tests" + os.sep)[0]
 PATCHES = os.path.join(ROOT, "nccl-tests-patches")
-HUNK = re.compile(r"@@ -(\d+),0 \+(\d+)(?:,(\d+))? @@$")
+sys.path.insert(0, PATCHES)
 
+from insertions import count_context_lines, count_hunks, faults  # noqa: E402
 
 def read(name):
     with open(os.path.join(PATCHES, name), encoding="utf-8") as file:
@@ -17,27 +18,6 @@ def read(name):
 
 def patches():
     return sorted(name for name in os.listdir(PATCHES) if name.endswith(".patch"))
-
-
-def faults(lines):
-    """What is wrong with a patch, in words."""
-    found, due, offset, last = [], 0, 0, 0
-    for number, line in enumerate(lines, 1):
-        hunk = HUNK.match(line)
-        if due > 0:
-            due -= 1
-            if not line.startswith("+"):
-                found.append(f"{number}: a line that is not inserted: {line!r}")
-        elif hunk:
-            before, after, due = (int(text or 1) for text in hunk.groups())
-            if after != before + offset + 1 or before < last:
-                found.append(f"{number}: lines are counted wrongly")
-            offset, last = offset + due, before
-        elif line.startswith("diff --git "):
-            offset = last = 0
-        elif not line.startswith(("--- a/src/", "+++ b/src/")):
-            found.append(f"{number}: neither a hunk nor a file: {line!r}")
-    return found + ([f"the end: {due} lines are missing"] if due else [])
 
 
 class Patches(unittest.TestCase):
@@ -50,7 +30,10 @@ class Patches(unittest.TestCase):
 
     def test_every_hunk_only_inserts(self):
         for name in patches():
-            self.assertEqual(faults(read(name)), [], name)
+            lines = read(name)
+            self.assertEqual(faults(lines), [], name)
+            self.assertEqual(count_context_lines(lines), 0, name)
+            self.assertGreater(count_hunks(lines), 10, name)
 
     def test_all_releases_get_the_same_lines(self):
         inserted = {
@@ -79,6 +62,8 @@ class Patches(unittest.TestCase):
             ["@@ -3,0 +4,2 @@", "+a", "+b", "@@ -9,0 +10 @@", "+c"],
         ):
             self.assertNotEqual(faults(head + bad), [], bad)
+        kept = ["@@ -3,2 +3,3 @@", " a", "+b", "-c"]
+        self.assertEqual(count_context_lines(head + kept), 2)
 
 
 if __name__ == "__main__":
