@@ -125,8 +125,10 @@ inline std::string& reportPath() {
   return path;
 }
 
-// Before the first call of NCCL's: Cinch is told to write a report.
+// Before the first call of NCCL's: Cinch is told to write a report, and that one call over and over
+// is no training step.
 inline void prepare() {
+  setenv("CINCH_SLOTS", "signature", 0);
   if (hasColumns() && isPreloaded()) reportPath() = claimReport();
 }
 
@@ -302,7 +304,8 @@ inline std::string callName(const char* call, ncclDataType_t type, ncclRedOp_t o
 #endif
                                                 : nullptr;
   if (typeName == nullptr || !adds(op)) return "";
-  const std::string opName = strcmp(call, "AllGather") == 0 ? "" : averages(op) ? " Avg" : " Sum";
+  const bool reduces = strstr(call, "Reduce") != nullptr;
+  const std::string opName = !reduces ? "" : averages(op) ? " Avg" : " Sum";
   return std::string(call) + " " + typeName + opName + " x " + std::to_string(count);
 }
 
