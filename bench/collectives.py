@@ -29,7 +29,7 @@ from lab.job import Job, JobFailed  # noqa: E402
 from lab.network import SlowLinks, remove_leftovers  # noqa: E402
 
 SMALLEST, LARGEST, FACTOR = 1 << 12, 1 << 24, 4  # values
-CALLS = ["-f", str(FACTOR), "-n", "5", "-w", "2", "-c", "1"]
+CALLS = ["-f", str(FACTOR), "-n", "5", "-w", "6", "-c", "1"]
 # What is measured: type, and Cinch's codec where it is there.
 VARIANTS = {
     "fp32": ("float", None),
