@@ -178,6 +178,28 @@ def adaptive(files):
     return text
 
 
+def train(files):
+    text = [
+        "## Training with PyTorch",
+        "The same job with and without Cinch, and with PyTorch's own hooks, in turns on the same links "
+        "([how](training-benches.md)). Bytes are those of a step.",
+    ]
+    head = ["variant", "step, ms", "of the first's", "per second", "bytes on the link"]
+    head += ["Cinch's part", "loss", "seconds to the target"]
+    for path, data in files:
+        rows = [
+            [name, figure(row["step_ms"]), figure(row["step_ratio"])]
+            + [f"{figure(row['per_second'])} {row['unit']}", figure(row["wire_bytes"])]
+            + [figure(row["cinch_wire_bytes"]), f"{row['loss']:.4f}"]
+            + [figure(row["seconds_to_target"])]
+            for name, row in data["variants"].items()
+        ]
+        setting = f"{data['ranks']} ranks, {data['hosts']} hosts, {data['network']}; "
+        setting += f"{data['steps']} steps; target loss {figure(data['target_loss'])}."
+        text += [origin(path, data), setting, table(head, rows)]
+    return text
+
+
 # Transports, codecs, fuzzing.
 
 
@@ -278,6 +300,15 @@ def nccl_tests(files):
 # Where Cinch does not help.
 
 
+def slower_jobs(results):
+    """Cinch's variants of a training job whose step took longer than that of the first variant."""
+    for path, data in results.get("train", []):
+        for name, row in data["variants"].items():
+            if name.startswith("cinch") and row["step_ratio"] > 1:
+                steps = f"{data['ranks']} ranks, {data['network']}"
+                yield [f"{name}, {steps}", f"a step takes {figure(row['step_ratio'])}x", f"`{path}`"]
+
+
 def slower_calls(results):
     """Sizes at which a compressed AllReduce took longer than the plain one."""
     for path, data in results.get("collectives", []):
@@ -310,13 +341,14 @@ def losing_jobs(studies):
 
 
 def no_help(results, studies):
+    rows = [*slower_calls(results), *slower_jobs(results), *losing_jobs(studies)]
     text = [
         "## Where Cinch does not help",
         "Settings of the files above in which it was slower than plain NCCL, and of the study of error "
         f"feedback ([decision 008](decisions/008-error-feedback.md)) in which the loss was more than "
         f"{figure(_BEHIND)} % behind. Codecs that are named there are those that a user has to ask for; "
         "`auto` gives each layer the error of h3.",
-        table(["setting, or codec: task and steps", "what happens", "file"], [*slower_calls(results), *losing_jobs(studies)]),
+        table(["setting, or codec: task and steps", "what happens", "file"], rows),
     ]
     if not any(has_gpu(data) for files in results.values() for _, data in files):
         text.append("**None of these results was taken on a GPU.**")
@@ -330,6 +362,7 @@ def has_gpu(data):
 
 SECTIONS = {
     "collectives": collectives,
+    "train": train,
     "training": training,
     "adaptive": adaptive,
     "codec": codec,

@@ -91,6 +91,17 @@ class Page(unittest.TestCase):
         self.put("collectives/a.json", collectives((50.0, 250.0)))
         self.assertNotIn("slower at", self.text())
 
+    def test_training_with_pytorch(self):
+        row = {"step_ms": 100.0, "step_ratio": 1.0, "unit": "tokens", "per_second": 5e3}
+        row |= {"wire_bytes": 4e8, "cinch_wire_bytes": None, "loss": 3.5, "seconds_to_target": None}
+        cinch = row | {"step_ms": 125.0, "step_ratio": 1.25, "cinch_wire_bytes": 5e7}
+        data = collectives((1.0, 1.0)) | {"hosts": 2, "network": "a link", "steps": 9}
+        data |= {"target_loss": None, "variants": {"plain": row, "cinch-q8": cinch}}
+        self.put("train/a.json", data)
+        text = self.text()
+        self.assertIn("| plain | 100 | 1 | 5000 tokens | 400000000 | - | 3.5000 | - |", text)
+        self.assertIn("| cinch-q8, 2 ranks, a link | a step takes 1.25x | `bench/results/train/a.json`", text)
+
     def test_no_gpu_is_said_until_there_is_one(self):
         data = collectives((200.0, 250.0))
         self.put("collectives/a.json", data)
