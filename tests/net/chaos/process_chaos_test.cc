@@ -27,7 +27,7 @@ constexpr int kMappingSlack = 8;
 #endif
 // Two links, where both sides began at once, of four flows.
 constexpr int kMostOfLinks = 8;
-// Links remember what was closed until they go themselves; malloc keeps some for each thread.
+// Links remember what was closed until they go themselves, and the report some of those that went.
 constexpr size_t kHeapSlack = 256 << 10;
 
 int numberIn(const char* name, int fallback) {
