@@ -40,16 +40,16 @@ class Job:
         """Calls on_poll() several times a second. Raises JobFailed as soon as a rank fails."""
         deadline = time.monotonic() + timeout
         while True:
-            states = [process.poll() for process in self._processes]
+            states = [_state(process) for process in self._processes]
             for rank, state in enumerate(states):
                 if state not in (None, 0):
-                    raise JobFailed(self._describe(rank, f"ended with status {state}"))
+                    raise JobFailed(self.describe(rank, f"ended with status {state}"))
             on_poll()
             if None not in states:
                 return
             if time.monotonic() > deadline:
                 raise JobFailed(
-                    self._describe(states.index(None), f"did not end within {timeout:.0f} s")
+                    self.describe(states.index(None), f"did not end within {timeout:.0f} s")
                 )
             time.sleep(_POLL_SECONDS)
 
@@ -71,13 +71,14 @@ class Job:
             )
 
     def _end(self):
+        """Ends every rank and what it has started, also where the rank itself has ended."""
         for process in self._processes:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)
         for process in self._processes:
             process.wait(_END_SECONDS)
 
-    def _describe(self, rank, what):
+    def describe(self, rank, what):
+        """The text of a JobFailed: what happened to a rank, and the last lines of all."""
         parts = [f"rank {rank} {what}"]
         # The others often say why.
         for other in [rank] + [r for r in range(len(self._processes)) if r != rank]:
@@ -87,3 +88,12 @@ class Job:
                 parts.append(f"--- end of {self.output_path(other)}")
                 parts += tail
         return "\n".join(parts)
+
+
+def _state(process):
+    """Its exit status, None while it runs. The process is not reaped, so that no other can take its
+    id, which is that of its group."""
+    ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if ended is None:
+        return None
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status

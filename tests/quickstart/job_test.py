@@ -76,6 +76,21 @@ class JobTest(unittest.TestCase):
         ) as job:
             job.wait(lambda: None, 0.3)
 
+    def test_what_an_ended_rank_has_started_ends_too(self):
+        started = "sleep 1000 & echo $! > $0.new; mv $0.new $0"
+        for ending in ("true", "exit 3", "kill -9 $$"):
+            with self.subTest(ending=ending):
+                path = f"{self.folder}/started"
+                script = f"sh -c '{started}' {path}; {ending}"
+                try:
+                    with self.job(script) as job:
+                        job.wait(lambda: None, DEADLINE)
+                except JobFailed as failure:
+                    self.assertRegex(str(failure), "rank 0 ended with status (3|-9)$")
+                with open(path) as file:
+                    started_pid = int(file.read())
+                wait_until(lambda: is_gone(started_pid))
+
     def test_an_interrupt_leaves_no_process(self):
         def interrupt():
             raise KeyboardInterrupt
