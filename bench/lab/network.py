@@ -53,6 +53,9 @@ class Loopback:
     def command(self, _rank, command):
         return command
 
+    def host_address(self, _rank):
+        return "127.0.0.1"
+
     def __enter__(self):
         return self
 
@@ -85,6 +88,9 @@ class SlowLinks:
 
     def command(self, rank, command):
         return ["ip", "netns", "exec", self._name(rank), *command]
+
+    def host_address(self, rank):
+        return f"10.77.0.{rank + 1}"
 
     def __enter__(self):
         try:
@@ -133,7 +139,7 @@ class SlowLinks:
             "netns",
             self._name("bridge"),
         )
-        self._in(rank, "ip", "addr", "add", f"10.77.0.{rank + 1}/24", "dev", "eth0")
+        self._in(rank, "ip", "addr", "add", f"{self.host_address(rank)}/24", "dev", "eth0")
         self._in(rank, "ip", "link", "set", "eth0", "up")
         self._in("bridge", "ip", "link", "set", port, "master", "br0", "up")
         self._limit(rank, "eth0")
