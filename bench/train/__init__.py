@@ -1,0 +1,1 @@
+"""Training of real models through PyTorch, and the comparison of what compresses its gradients."""
