@@ -3,8 +3,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "common/param.h"
-#include "interpose/policy/policy.h"
 #include "kernels/codec/registry.h"
 #include "tools/cinch/codec_error.h"
 #include "tools/cinch/commands.h"
@@ -126,21 +124,6 @@ int explainCodecs(const ExplainOptions& options) {
       printMarkdown(options, codecs);
       break;
   }
-  return kExitOk;
-}
-
-int explainTolerance(const std::string& codec) {
-  const codec::CodecInfo* info = codec::findCodec(codec);
-  if (info == nullptr) {
-    fmt::print(stderr, "cinch: no codec is called {}; `cinch explain --codecs` lists them\n",
-               codec);
-    return kExitUsage;
-  }
-  const Params& params = processParams().params;
-  const double gain = feedbackOf(params, info->format).gain;
-  const bool dithers = info->dithers && params.rounding == RoundingChoice::stochastic;
-  const StatedError stated = statedError(info->format, gain, dithers);
-  fmt::print("{:.3e},{:.3e}\n", stated.value, stated.nmse);
   return kExitOk;
 }
 
