@@ -66,7 +66,7 @@ class Bench:
         world |= {"NCCL_HOSTID": f"host-{rank}", "NCCL_SOCKET_IFNAME": self._network.interface}
         if codec:
             library = os.path.join(self._build, "lib", "libcinch.so")
-            world |= {"LD_PRELOAD": library, "CINCH_CODEC": codec, "CINCH_MIN_BYTES": 0}
+            world |= {"LD_PRELOAD": library, "CINCH_CODEC": codec, "CINCH_MIN_BYTES": "1K"}
         return kept | {name: str(value) for name, value in world.items()}
 
     def sweep(self, variant):

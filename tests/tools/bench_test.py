@@ -129,6 +129,13 @@ class Bench(unittest.TestCase):
         self.assertEqual(outputs[1], "")
         self.assertEqual(os.listdir(self.folder), [])
 
+    def test_values_that_have_grown_in_place_do_not_count(self):
+        # A dozen calls: what feedback keeps of the last is not yet out of proportion to the first.
+        rows, results = self.bench("all_reduce", "--ranks", 2, "--hosts", 2, "-b", "128K", "-e", "128K", "-w", 6,
+                                   "-n", 5, "-d", "bfloat16", cinch=True)
+        self.assertEqual(len(rows), 1)
+        self.assertEqual(results["results"][0]["in_place"]["path"], "compressed")
+
     @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
     def test_mpirun(self):
         _, results = self.bench("all_reduce", "-b", "1K", "-e", "1K", "-n", 2, start=mpirun(4))

@@ -91,21 +91,29 @@ Row Measurement::run(uint64_t nBytes, const ElementType& type, const Operation& 
 
 Phase Measurement::runPhase(const Call& call) {
   const CallRecord before = learn(call);
-  fill(call, 0);
-  for (int i = 0; i < options_.warmups; ++i) enqueue(call);
-  session_.wait("the warm-up");
+  warmUp(call);
   Phase phase;
+  // In place, timed calls add up what they have made themselves: what error feedback keeps of values
+  // that have grown so has no place in a sum of others.
+  if (call.inPlace) check(call, phase);
   double mean = options_.graphLaunches > 0 ? timeGraph(call) : time(call);
   session_.combine({&mean, 1}, ncclSum);
   phase.microseconds = mean / call.shape.ranks;
   phase.bandwidth = bandwidthOf(call.shape, phase.microseconds);
-  CallRecord after;
-  if (options_.checks > 0)
-    phase.checked = check(call, after);
-  else
-    after = learn(call);
-  describePath(call, before, after, phase);
+  if (!call.inPlace) check(call, phase);
+  describePath(call, before, learn(call), phase);
   return phase;
+}
+
+void Measurement::warmUp(const Call& call) {
+  fill(call, 0);
+  for (int i = 0; i < options_.warmups; ++i) {
+    enqueue(call);
+    if (!call.inPlace) continue;
+    session_.wait("the warm-up");
+    fill(call, 0);  // not the sum, which would grow from call to call
+  }
+  session_.wait("the warm-up");
 }
 
 void Measurement::fill(const Call& call, uint64_t round) {
@@ -203,15 +211,15 @@ CheckFigures Measurement::compare(const Call& call, uint64_t round, double bound
   return figures;
 }
 
-Checked Measurement::check(const Call& call, CallRecord& record) {
+void Measurement::check(const Call& call, Phase& phase) {
+  if (options_.checks == 0) return;
   Checked checked;
   for (int round = 1; round <= options_.checks; ++round) {
     fill(call, static_cast<uint64_t>(round));
     session_.barrier();
     enqueue(call);
     session_.wait("a call that is checked");
-    record = learn(call);
-    checked.tolerance = agreeTolerance(call, record);
+    checked.tolerance = agreeTolerance(call, learn(call));
     CheckFigures figures = compare(call, static_cast<uint64_t>(round), checked.tolerance.value);
     double sums[] = {static_cast<double>(figures.wrong), figures.squaredError,
                      figures.squaredSignal, static_cast<double>(call.shape.receiveCount())};
@@ -222,7 +230,7 @@ Checked Measurement::check(const Call& call, CallRecord& record) {
     checked.nmse = std::max(checked.nmse, all.nmse());
     checked.largestError = std::max(checked.largestError, all.largestError);
   }
-  return checked;
+  phase.checked = checked;
 }
 
 void Measurement::describePath(const Call& call, const CallRecord& before, const CallRecord& after,

@@ -20,6 +20,7 @@ class Measurement {
   struct Call;
 
   Phase runPhase(const Call& call);
+  void warmUp(const Call& call);
   void fill(const Call& call, uint64_t round);
   void enqueue(const Call& call);
   double time(const Call& call);
@@ -27,7 +28,7 @@ class Measurement {
   CallRecord learn(const Call& call) const;
   Tolerance agreeTolerance(const Call& call, const CallRecord& record);
   CheckFigures compare(const Call& call, uint64_t round, double bound);
-  Checked check(const Call& call, CallRecord& record);
+  void check(const Call& call, Phase& phase);
   void describePath(const Call& call, const CallRecord& before, const CallRecord& after,
                     Phase& phase) const;
 
