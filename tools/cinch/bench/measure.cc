@@ -93,8 +93,8 @@ Phase Measurement::runPhase(const Call& call) {
   const CallRecord before = learn(call);
   warmUp(call);
   Phase phase;
-  // In place, timed calls add up what they have made themselves: what error feedback keeps of values
-  // that have grown so has no place in a sum of others.
+  // In place, timed calls add up what they have made themselves: what error feedback keeps of
+  // values that have grown so has no place in a sum of others.
   if (call.inPlace) check(call, phase);
   double mean = options_.graphLaunches > 0 ? timeGraph(call) : time(call);
   session_.combine({&mean, 1}, ncclSum);
