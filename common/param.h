@@ -14,6 +14,7 @@ namespace cinch {
 enum class Mode : int { off, observe, on };
 enum class ResidualChoice : int { fp32, bf16, int8 };
 enum class RoundingChoice : int { nearest, stochastic };
+enum class StrategyChoice : int { automatic, sra };
 enum class SlotChoice : int { signature, sequence };
 enum class ChunkChoice : int { kib32, kib64, kib128 };
 enum class ChecksumChoice : int { off, sampled, all };

@@ -34,6 +34,13 @@ SlotFigures figuresOf(const SlotStats& slot, int nRanks) {
                    .powerRatio = guard.powerRatio,
                    .cosine = guard.cosine,
                    .budget = guard.budget};
+  const StrategyFigures& strategy = slot.strategy;
+  constexpr double kMicrosecond = 1e3;  // ns
+  figures.strategy = {.passes = strategy.passes,
+                      .passMicroseconds = static_cast<double>(strategy.passTime) / kMicrosecond,
+                      .compressMicroseconds =
+                          static_cast<double>(strategy.compressTime) / kMicrosecond,
+                      .trials = strategy.trials};
   return figures;
 }
 

@@ -43,6 +43,14 @@ struct GuardFigures {
   std::atomic<double> budget{0};      // and what the error was allowed to be
 };
 
+// What was measured to find out whether compressing a slot pays: the ranks' least times on the
+// device at the last trial.
+struct StrategyFigures {
+  Counter passTime{0}, compressTime{0};  // ns; 0: not known
+  Counter trials{0};
+  std::atomic<bool> passes{false};  // since plain NCCL is faster
+};
+
 // One recurring call: the text that names it ("AllReduce fp32 Sum x 4194304") and its figures.
 struct SlotStats {
   std::string name;
@@ -58,6 +66,7 @@ struct SlotStats {
   std::atomic<double> bitsPerValue{0};  // on the wire, in force
   std::atomic<const char*> codecInForce{nullptr};  // where the guard raised it; static storage
   GuardFigures guard;
+  StrategyFigures strategy;
   ErrorSums stage[2];  // encode, reduce
 };
 

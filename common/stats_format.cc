@@ -35,6 +35,13 @@ std::string guardText(const GuardValues& guard) {
          " of the exact result's, cosine " + shortNumber(guard.cosine);
 }
 
+std::string strategyText(const StrategyValues& strategy) {
+  return ", " + shortNumber(strategy.passMicroseconds) + " us plain and " +
+         shortNumber(strategy.compressMicroseconds) + " us compressed at the last of " +
+         std::to_string(strategy.trials) + " trials" +
+         (strategy.passes ? ", so that it passes" : "");
+}
+
 // What few slots have; empty where there is none of it.
 std::string slotRemarks(const SlotFigures& slot) {
   std::string text;
@@ -45,6 +52,7 @@ std::string slotRemarks(const SlotFigures& slot) {
   appendCount(text, slot.strangers, "residuals of other buffers dropped");
   appendCount(text, slot.overflows, "residuals out of proportion dropped");
   if (slot.guard.checks > 0) text += guardText(slot.guard);
+  if (slot.strategy.trials > 0) text += strategyText(slot.strategy);
   return text.empty() ? "" : "  " + oneLine(slot.name) + ": " + text.substr(2) + '\n';
 }
 
@@ -88,6 +96,13 @@ Json toJson(const GuardValues& guard) {
           {"cosine", guard.cosine}, {"budget", guard.budget}};
 }
 
+Json toJson(const StrategyValues& strategy) {
+  return {{"choice", strategy.passes ? "pass" : "compress"},
+          {"plain_us", strategy.passMicroseconds},
+          {"compressed_us", strategy.compressMicroseconds},
+          {"trials", strategy.trials}};
+}
+
 Json toJson(const SlotFigures& slot) {
   return {{"name", slot.name},
           {"codec", slot.codec},
@@ -104,7 +119,8 @@ Json toJson(const SlotFigures& slot) {
           {"plans", slot.plans},
           {"bits_per_value", slot.bitsPerValue},
           {"codec_in_force", orNull(slot.codecInForce)},
-          {"guard", toJson(slot.guard)}};
+          {"guard", toJson(slot.guard)},
+          {"strategy", toJson(slot.strategy)}};
 }
 
 Json toJson(const CallFigures& call) {

@@ -17,6 +17,13 @@ struct GuardValues {
   double budget = 0;
 };
 
+struct StrategyValues {
+  bool passes = false;
+  double passMicroseconds = 0;  // 0: not known
+  double compressMicroseconds = 0;
+  uint64_t trials = 0;
+};
+
 struct SlotFigures {
   std::string name;
   std::string codec;
@@ -34,6 +41,7 @@ struct SlotFigures {
   double bitsPerValue = 0;
   std::string codecInForce = {};  // empty: `codec`
   GuardValues guard = {};
+  StrategyValues strategy = {};
 };
 
 struct PassedFigures {

@@ -170,7 +170,7 @@ struct TallyLaunch {
   TileTally* tallies;  // ShardLayout::tilesOf(count)
 };
 
-inline constexpr uint32_t kDeviceTableVersion = 5;
+inline constexpr uint32_t kDeviceTableVersion = 6;
 inline constexpr int kNotReady = 600;  // cudaErrorNotReady
 inline constexpr const char* kDeviceTableSymbol = "cinchDeviceTable_v1";
 // Exported by the emulator's libnccl.so.2 and libcudart.so.13, and by nothing else.
@@ -213,10 +213,13 @@ struct DeviceTable {
   int (*exchangeCaptureMode)(int* mode);
 
   int (*eventCreate)(void** event);  // no timing
+  int (*timedEventCreate)(void** event);
   int (*eventDestroy)(void* event);
   // 0 when the work recorded last is done, kNotReady while it is not, else an error.
   int (*eventQuery)(void* event);
   int (*eventRecord)(void* event, void* stream);
+  // Between two timed events that are done.
+  int (*eventElapsed)(float* milliseconds, void* start, void* end);
   int (*streamWaitEvent)(void* stream, void* event);
   // The same in a capture: each launch of the graph records, or waits for what was recorded last,
   // so that the work of graphs and of streams is ordered with each other (cudaEventRecordExternal,

@@ -71,8 +71,9 @@ struct Agreement::State {
   MessageReader input;
   bool acknowledged = false;
   std::optional<Verdict> verdict;
-  std::map<uint64_t, bool> outcomes;    // of votes that nobody has awaited yet
-  std::map<uint64_t, Bytes> published;  // likewise
+  std::map<uint64_t, bool> outcomes;                 // of votes that nobody has awaited yet
+  std::map<uint64_t, Bytes> published;               // likewise
+  std::map<uint64_t, std::vector<uint64_t>> pooled;  // likewise
   bool publisherLeft = false;
   std::optional<Error> failure;  // the connection is of no more use
 };
@@ -149,6 +150,8 @@ void Agreement::State::store(const Message& message) {
     outcomes[outcome->topic] = outcome->yes;
   } else if (const Publication* said = std::get_if<Publication>(&message)) {
     published[said->topic] = said->bytes;
+  } else if (const Pool* pool = std::get_if<Pool>(&message)) {
+    pooled[pool->topic] = pool->values;
   } else if (std::holds_alternative<PublisherLeft>(message)) {
     publisherLeft = true;
   } else if (const Rejected* rejected = std::get_if<Rejected>(&message)) {
@@ -265,6 +268,26 @@ Result<std::vector<uint8_t>> Agreement::awaitPublication(uint64_t topic, int tim
   CINCH_TRY(state_->waitFor("word of rank 0", deadline, take));
   if (!bytes) return serverError(state_->server, "rank 0 has left");
   return std::move(*bytes);
+}
+
+Result<void> Agreement::pool(uint64_t topic, std::span<const uint64_t> figures) {
+  if (figures.size() > kMaxFigures)
+    return errorf(Status::invalidArgument, "%zu figures are too many to pool", figures.size());
+  return state_->send(Figures{topic, {figures.begin(), figures.end()}});
+}
+
+Result<std::vector<uint64_t>> Agreement::awaitPool(uint64_t topic, int timeoutSeconds) {
+  const Deadline deadline = deadlineIn(std::chrono::seconds(timeoutSeconds));
+  std::vector<uint64_t> values;
+  auto take = [&] {
+    auto found = state_->pooled.find(topic);
+    if (found == state_->pooled.end()) return false;
+    values = std::move(found->second);
+    state_->pooled.erase(found);
+    return true;
+  };
+  CINCH_TRY(state_->waitFor("figures of all ranks", deadline, take));
+  return values;
 }
 
 void Agreement::close() {

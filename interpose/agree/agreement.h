@@ -26,11 +26,16 @@ struct Endpoint;
 struct HelloMessage;
 
 inline constexpr size_t kUniqueIdBytes = 128;
-// 2: a hello names the communicator that its own was made from. 3: rank 0 publishes.
-inline constexpr uint32_t kAgreementVersion = 3;
+// 2: a hello names the communicator that its own was made from. 3: rank 0 publishes. 4: ranks pool
+// figures.
+inline constexpr uint32_t kAgreementVersion = 4;
 
 // What rank 0 may say at once.
 inline constexpr size_t kMaxPublished = 48 << 10;
+
+// How many figures a rank may pool at once, and one that it does not have.
+inline constexpr size_t kMaxFigures = 64;
+inline constexpr uint64_t kNoFigure = UINT64_MAX;
 
 // What a rank says of itself. Texts are cut to a limit on the wire and made printable.
 struct Hello {
@@ -118,6 +123,17 @@ class Agreement {
   // what is never asked for is kept. An error also where rank 0 has left without a word: the others
   // may have heard it, so that this rank must fail the communicator.
   Result<std::vector<uint8_t>> awaitPublication(uint64_t topic, int timeoutSeconds);
+
+  // Adds this rank's figures (at most kMaxFigures; kNoFigure where it has none) to what the ranks
+  // pool on `topic`, without waiting. Every rank does so once on a topic, with as many figures.
+  // Their topics have nothing to do with the others.
+  Result<void> pool(uint64_t topic, std::span<const uint64_t> figures);
+
+  // Waits for the smallest of each figure, the same on all ranks, and takes them. None where some
+  // rank has left, or owed its figures for kPoolTime after the first had come. Call at most once
+  // per topic. After an error the others may have heard them, so that this rank must fail the
+  // communicator.
+  Result<std::vector<uint64_t>> awaitPool(uint64_t topic, int timeoutSeconds);
 
   // Leaves, and ends every wait; callable from any thread, more than once.
   void close();

@@ -125,7 +125,7 @@ void AgreementServer::run() {
       }
     }
     expireStrangers();
-    expireReports();
+    expireSessions();
     reap();
   }
 }
@@ -133,7 +133,7 @@ void AgreementServer::run() {
 int AgreementServer::timeout() {
   std::lock_guard lock(mutex_);
   Deadline due = strangers_.empty() ? kNoDeadline : strangers_.begin()->second;
-  for (Nonce nonce : awaitingReports_) due = std::min(due, sessions_.at(nonce).state.deadline());
+  for (Nonce nonce : awaitsTime_) due = std::min(due, sessions_.at(nonce).state.deadline());
   return pollTimeout(due);
 }
 
@@ -191,11 +191,14 @@ Result<void> AgreementServer::dispatch(ConnectionId id, Client& client, const Me
   Session& session = sessions_.at(client.nonce);
   if (const Initialised* report = std::get_if<Initialised>(&message)) {
     CINCH_TRY(session.state.report(client.member, *report));
-    awaitingReports_.insert(client.nonce);
+    awaitsTime_.insert(client.nonce);
   } else if (const Vote* vote = std::get_if<Vote>(&message)) {
     CINCH_TRY(session.state.vote(client.member, *vote));
   } else if (const Publication* said = std::get_if<Publication>(&message)) {
     CINCH_TRY(session.state.publish(client.member, *said));
+  } else if (const Figures* figures = std::get_if<Figures>(&message)) {
+    CINCH_TRY(session.state.pool(client.member, *figures));
+    awaitsTime_.insert(client.nonce);
   } else {
     return errorf(Status::remoteError, "a message that only servers send");
   }
@@ -281,9 +284,9 @@ void AgreementServer::expireStrangers() {
   }
 }
 
-void AgreementServer::expireReports() {
+void AgreementServer::expireSessions() {
   std::vector<Nonce> due;
-  for (Nonce nonce : awaitingReports_) {
+  for (Nonce nonce : awaitsTime_) {
     if (sessions_.at(nonce).state.deadline() <= Clock::now()) due.push_back(nonce);
   }
   for (Nonce nonce : due) {
@@ -291,7 +294,7 @@ void AgreementServer::expireReports() {
     session.state.expire();
     broadcast(session);
   }
-  std::erase_if(awaitingReports_,
+  std::erase_if(awaitsTime_,
                 [&](Nonce nonce) { return sessions_.at(nonce).state.deadline() == kNoDeadline; });
 }
 
@@ -323,7 +326,7 @@ void AgreementServer::drop(ConnectionId id) {
 void AgreementServer::end(Nonce nonce) {
   const Session& session = sessions_.at(nonce);
   if (!session.state.complete()) rememberFailed(session.parent, nonce);
-  awaitingReports_.erase(nonce);
+  awaitsTime_.erase(nonce);
   sessions_.erase(nonce);
 }
 

@@ -80,7 +80,7 @@ class AgreementServer {
   void broadcast(Session& session);
 
   void expireStrangers();
-  void expireReports();
+  void expireSessions();
   void reap();
   void drop(ConnectionId id);
   void end(Nonce nonce);
@@ -95,7 +95,7 @@ class AgreementServer {
   // The thread's own.
   std::unordered_map<ConnectionId, Client> clients_;
   std::map<ConnectionId, Deadline> strangers_;  // have not said hello; the oldest has the lowest id
-  std::set<Nonce> awaitingReports_;             // sessions that may have a deadline
+  std::set<Nonce> awaitsTime_;                  // sessions that may have a deadline
   std::vector<ConnectionId> doomed_;            // to be dropped, when nobody is looking at them
   ConnectionId nextId_;
 

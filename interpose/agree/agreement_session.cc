@@ -85,6 +85,56 @@ Result<void> AgreementSession::publish(size_t who, const Publication& publicatio
   return {};
 }
 
+Result<void> AgreementSession::pool(size_t who, const Figures& figures) {
+  if (!decided_) return errorf(Status::remoteError, "figures before the verdict");
+  if (pools_.count(figures.topic) == 0 && pools_.size() == kMaxOpenTopics)
+    return errorf(Status::remoteError, "more than %zu open pools", kMaxOpenTopics);
+  OpenPool& pool = pools_[figures.topic];
+  if (pool.nGiven == 0) pool.due = deadlineIn(kPoolTime);
+  if (pool.given.empty()) pool.least.assign(figures.values.size(), kNoFigure);
+  pool.given.resize(members_.size());
+  if (pool.given[who] || pool.least.size() != figures.values.size())
+    return errorf(Status::remoteError, "figures out of turn");
+  pool.given[who] = true;
+  pool.nGiven++;
+  for (size_t i = 0; i < pool.least.size(); ++i)
+    pool.least[i] = std::min(pool.least[i], figures.values[i]);
+  settlePool(figures.topic);
+  return {};
+}
+
+void AgreementSession::settlePool(uint64_t topic) {
+  const auto found = pools_.find(topic);
+  OpenPool& pool = found->second;
+  if (pool.nGiven < present_) return;
+  if (present_ < members_.size()) pool.least.clear();
+  if (!pool.isOver) tellPool(topic, pool);
+  pools_.erase(found);
+}
+
+void AgreementSession::tellPool(uint64_t topic, OpenPool& pool) {
+  broadcasts_.push_back(Pool{topic, std::move(pool.least)});
+  pool.isOver = true;
+}
+
+Deadline AgreementSession::poolsDue() const {
+  Deadline due = kNoDeadline;
+  for (const auto& [topic, pool] : pools_)
+    if (!pool.isOver) due = std::min(due, pool.due);
+  return due;
+}
+
+void AgreementSession::expire() {
+  if (!decided_) return decide(judged());
+  for (auto& [topic, pool] : pools_) {
+    if (pool.isOver || Clock::now() < pool.due) continue;
+    const size_t nFigures = pool.least.size();
+    pool.least.clear();
+    tellPool(topic, pool);
+    pool.least.resize(nFigures);
+  }
+}
+
 void AgreementSession::settle(uint64_t number) {
   auto topic = topics_.find(number);
   if (topic->second.votes < present_) return;
@@ -110,6 +160,12 @@ void AgreementSession::leave(size_t who) {
     open.push_back(number);
   }
   for (uint64_t number : open) settle(number);
+  open.clear();
+  for (auto& [number, pool] : pools_) {
+    if (pool.given[who]) pool.nGiven--;
+    open.push_back(number);
+  }
+  for (uint64_t number : open) settlePool(number);
 }
 
 std::vector<Message> AgreementSession::takeBroadcasts() {

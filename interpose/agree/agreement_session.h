@@ -22,6 +22,8 @@
 namespace cinch {
 
 inline constexpr size_t kMaxOpenTopics = 4096;
+// How long after the first rank's figures the others' are waited for.
+inline constexpr std::chrono::seconds kPoolTime{10};
 
 class AgreementSession {
  public:
@@ -42,14 +44,16 @@ class AgreementSession {
   Result<void> vote(size_t member, const Vote& vote);
 
   Result<void> publish(size_t member, const Publication& publication);
+  Result<void> pool(size_t member, const Figures& figures);
 
   // A member's connection has ended.
   void leave(size_t member);
 
   // When expire() has something to do, kNoDeadline for never.
-  Deadline deadline() const { return decided_ ? kNoDeadline : reportsDue_; }
-  // The deadline has passed: decides with the reports that are there.
-  void expire() { decide(judged()); }
+  Deadline deadline() const { return decided_ ? poolsDue() : reportsDue_; }
+  // The deadline has passed: decides with the reports that are there, or gives up the figures that
+  // have waited too long for others.
+  void expire();
 
   bool inUse() const { return present_ > 0; }
   bool over() const { return !members_.empty() && present_ == 0; }
@@ -66,6 +70,17 @@ class AgreementSession {
     bool allYes = true;
   };
 
+  struct OpenPool {
+    std::vector<bool> given;  // by member
+    size_t nGiven = 0;        // by members that have not left
+    std::vector<uint64_t> least;
+    Deadline due = kNoDeadline;
+    bool isOver = false;  // all have been told; what comes now came too late
+  };
+
+  Deadline poolsDue() const;
+  void tellPool(uint64_t topic, OpenPool& pool);
+  void settlePool(uint64_t topic);
   Result<void> admit(const Hello& hello);
   bool allReported() const;
   Verdict judged() const { return judge(members_, server_, conflict_); }
@@ -81,6 +96,7 @@ class AgreementSession {
   Deadline reportsDue_ = kNoDeadline;
   bool decided_ = false;
   std::map<uint64_t, Topic> topics_;
+  std::map<uint64_t, OpenPool> pools_;
   std::vector<Message> broadcasts_;
 };
 

@@ -260,10 +260,37 @@ Message readPublisherLeft(Reader& in) {
   return PublisherLeft{};
 }
 
+// Figures and Pool are the same two fields.
+template <class T>
+void writeValues(const T& message, Writer& out) {
+  const size_t n = std::min(message.values.size(), kMaxFigures);
+  out.integer(message.topic);
+  out.integer(static_cast<uint32_t>(n));
+  for (size_t i = 0; i < n; ++i) out.integer(message.values[i]);
+}
+
+template <class T>
+Message readValues(Reader& in) {
+  T message;
+  message.topic = in.integer<uint64_t>();
+  message.values.resize(in.count(kMaxFigures, sizeof(uint64_t)));
+  for (uint64_t& value : message.values) value = in.integer<uint64_t>();
+  in.end();
+  return message;
+}
+
+void write(const Figures& message, Writer& out) {
+  writeValues(message, out);
+}
+void write(const Pool& message, Writer& out) {
+  writeValues(message, out);
+}
+
 using ReadFunction = Message (*)(Reader&);
-constexpr ReadFunction kReaders[] = {readHello,          readInitialised, readTopic<Vote>,
-                                     readAcknowledged,   readRejected,    readVerdict,
-                                     readTopic<Outcome>, readPublication, readPublisherLeft};
+constexpr ReadFunction kReaders[] = {readHello,           readInitialised, readTopic<Vote>,
+                                     readAcknowledged,    readRejected,    readVerdict,
+                                     readTopic<Outcome>,  readPublication, readPublisherLeft,
+                                     readValues<Figures>, readValues<Pool>};
 static_assert(std::size(kReaders) == std::variant_size_v<Message>);
 
 }  // namespace

@@ -45,6 +45,16 @@ struct Vote {
   bool yes = false;
 };
 
+// What a rank measured, and what its ranks measured together: the smallest of each figure.
+struct Figures {
+  uint64_t topic = 0;
+  std::vector<uint64_t> values;  // kMaxFigures at most
+};
+struct Pool {
+  uint64_t topic = 0;
+  std::vector<uint64_t> values;  // none where a rank owed its figures for too long
+};
+
 // From rank 0, and to all ranks.
 struct Publication {
   uint64_t topic = 0;
@@ -69,7 +79,7 @@ uint64_t childNonce(uint64_t parent, uint64_t ordinal, int64_t part);
 
 using Bytes = std::vector<uint8_t>;
 using Message = std::variant<HelloMessage, Initialised, Vote, Acknowledged, Rejected, Verdict,
-                             Outcome, Publication, PublisherLeft>;
+                             Outcome, Publication, PublisherLeft, Figures, Pool>;
 
 // A whole frame. Texts and lists beyond their limits are cut.
 Bytes encodeMessage(const Message& message);

@@ -1,5 +1,7 @@
 #include "interpose/comm/buffer.h"
 
+#include <algorithm>
+
 namespace cinch {
 
 Error deviceError(const DeviceTable& device, const char* what, int error) {
@@ -36,6 +38,13 @@ Result<Event> Event::create(const DeviceTable& device) {
   return event;
 }
 
+Result<Event> Event::createTimed(const DeviceTable& device) {
+  Event event;
+  CINCH_TRY_DEVICE(device, device.timedEventCreate(&event.event_), "cannot create an event");
+  event.device_ = &device;
+  return event;
+}
+
 Result<void> Event::record(void* stream) {
   CINCH_TRY_DEVICE(*device_, device_->eventRecord(event_, stream), "cannot record an event");
   return {};
@@ -62,6 +71,14 @@ bool Event::done() const {
   if (event_ == nullptr) return true;
   const RelaxedCapture relaxed(*device_);
   return device_->eventQuery(event_) == 0;
+}
+
+std::optional<uint64_t> Event::nanosecondsSince(const Event& start) const {
+  constexpr float kNanosecondsInMillisecond = 1e6f;
+  float milliseconds = 0;
+  const RelaxedCapture relaxed(*device_);
+  if (device_->eventElapsed(&milliseconds, start.event_, event_) != 0) return std::nullopt;
+  return static_cast<uint64_t>(std::max(milliseconds, 0.0f) * kNanosecondsInMillisecond);
 }
 
 Event::~Event() {

@@ -1,6 +1,8 @@
 // Device and host memory that frees itself through the device table.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "common/result.h"
@@ -90,7 +92,7 @@ class Buffer {
   Where where_ = Where::device;
 };
 
-// An event without timing; owns it. Movable.
+// An event, without timing unless it is made so; owns it. Movable.
 class Event {
  public:
   Event() = default;
@@ -102,6 +104,7 @@ class Event {
   ~Event();
 
   static Result<Event> create(const DeviceTable& device);
+  static Result<Event> createTimed(const DeviceTable& device);
   Result<void> record(void* stream);
   // Makes `stream` wait for what was recorded last.
   Result<void> orderBefore(void* stream) const;
@@ -112,6 +115,8 @@ class Event {
   // True once what was recorded last is done, or if there is no event; false also for one that
   // failed.
   bool done() const;
+  // Between what was recorded last, both timed and done; none where the device cannot say.
+  std::optional<uint64_t> nanosecondsSince(const Event& start) const;
   explicit operator bool() const { return event_ != nullptr; }
   void* get() const { return event_; }
 

@@ -37,6 +37,10 @@ bool onSeveralHosts(const Verdict& verdict) {
   return std::set<uint64_t>(verdict.hostIds.begin(), verdict.hostIds.end()).size() > 1;
 }
 
+bool passesForSpeed(const Slot& slot) {
+  return slot.strategy && slot.strategy->chooser.choice() == Strategy::pass;
+}
+
 std::string nameOf(int rank, int nRanks) {
   static std::atomic<int> made{0};
   return "communicator " + std::to_string(++made) + " rank " + std::to_string(rank) + " of " +
@@ -221,7 +225,7 @@ Slot* CommState::readySlot(const Signature& signature) const {
   for (const auto& [key, slot] : slotByKey_) {
     const bool isCoded = key.codecId == placed || key.codecId == unplaced;
     if (index == key.signatureIndex && key.place == 0 && isCoded &&
-        slot->phase == SlotPhase::active)
+        slot->phase == SlotPhase::active && !passesForSpeed(*slot))
       return slot;
   }
   return nullptr;
@@ -276,6 +280,17 @@ std::unique_ptr<Checkup> CommState::makeCheckup(const CollectivePlan& plan, cons
   return checkup;
 }
 
+// Without events its calls are not timed, which is as if this rank were never the last to come.
+std::unique_ptr<SlotStrategy> CommState::makeStrategy(const Slot& slot) const {
+  auto strategy = std::make_unique<SlotStrategy>();
+  const RelaxedCapture relaxed(*resources.device);
+  const CurrentDevice current(*resources.device, resources.cudaDevice);
+  if (const auto made = strategy->stopwatch.allocate(*resources.device); !made.ok())
+    CINCH_WARN("POLICY", "%s: %s is not timed here: %s", name.c_str(), slot.name.c_str(),
+               made.error().message.c_str());
+  return strategy;
+}
+
 Slot& CommState::makeSlot(const Signature& signature, const Coding& coding, const SlotKey& key) {
   const CollectivePlan plan =
       planCollective(signature, elementTypeOf(signature.dataType), coding.codec.format,
@@ -290,6 +305,7 @@ Slot& CommState::makeSlot(const Signature& signature, const Coding& coding, cons
   Slot& slot = *slots_.back();
   if (slot.checkup != nullptr && key.place != 0) slot.checkup->place = key.place - 1;
   slot.stats = &stats_->addSlot(slot.name, coding.name(), own.rule.gain);
+  if (params_.strategy == StrategyChoice::automatic) slot.strategy = makeStrategy(slot);
   return slot;
 }
 

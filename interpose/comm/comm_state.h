@@ -140,6 +140,7 @@ class CommState {
                         const CodingRule& rule);
   std::unique_ptr<Checkup> makeCheckup(const CollectivePlan& plan, const Coding& coding,
                                        uint64_t identity) const;
+  std::unique_ptr<SlotStrategy> makeStrategy(const Slot& slot) const;
   Slot& makeSlot(const Signature& signature, const Coding& coding, const SlotKey& key);
   Place placeOf(const std::optional<SignatureTable::Seen>& seen, const Signature& signature);
   uint64_t captureIdOf(CUstream_st* stream) const;

@@ -10,6 +10,7 @@
 #include "common/stats.h"
 #include "interpose/comm/buffer.h"
 #include "interpose/comm/checkup.h"
+#include "interpose/comm/slot_strategy.h"
 #include "interpose/plan/collective_plan.h"
 
 namespace cinch {
@@ -103,7 +104,8 @@ class Slot {
   const CodingRule rule;
   const std::unique_ptr<Checkup> checkup;
   SlotPhase phase = SlotPhase::idle;
-  uint64_t calls = 0;  // compressed ones
+  uint64_t calls = 0;                      // compressed ones
+  std::unique_ptr<SlotStrategy> strategy;  // null where it is compressed whatever that costs
   SlotStats* stats = nullptr;
 
  private:

@@ -8,6 +8,7 @@
 
 #include "interpose/comm/comm_state.h"
 #include "interpose/execute/collective.h"
+#include "interpose/execute/turn.h"
 #include "interpose/plan/waves.h"
 
 namespace cinch {
@@ -18,6 +19,7 @@ struct BatchItem {
   Collective call;
   InputFactor factor;
   uint64_t captureId = 0;
+  Turn turn{};
   bool connectOnly = false;  // exchange whatever is there, to have NCCL connect; no codec
   CollectivePlan plan{};     // which it follows; Batch sets it when its wave begins
   std::optional<uint64_t>

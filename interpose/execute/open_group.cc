@@ -73,8 +73,9 @@ bool OpenGroup::mustWait(const Member& member) const {
   return false;
 }
 
-void OpenGroup::note(const std::shared_ptr<CommState>& comm, const Signature& signature) {
-  noted_.push_back({comm, signature});
+void OpenGroup::note(const std::shared_ptr<CommState>& comm, const Signature& signature,
+                     const Turn& turn) {
+  noted_.push_back({comm, signature, turn});
 }
 
 void OpenGroup::defer(BatchItem item) {
@@ -132,7 +133,10 @@ void OpenGroup::prepareLater(const std::shared_ptr<CommState>& comm, Slot& slot,
 }
 
 void OpenGroup::countBack() {
-  for (const Noted& noted : noted_) noted.comm->takeBack(noted.signature);
+  for (auto noted = noted_.rbegin(); noted != noted_.rend(); ++noted) {
+    noted->comm->takeBack(noted->signature);
+    takeBack(noted->turn);
+  }
 }
 
 void OpenGroup::inOrderOfMembers(std::vector<BatchItem>& items) {
@@ -189,6 +193,8 @@ ncclResult_t OpenGroup::launch() {
     return result;
   }
   for (const Noted& noted : noted_) noted.comm->confirm();
+  for (const Timed& timed : timed_)
+    endTurn(*timed.comm, timed.turn, timed.stream, result == ncclSuccess);
   for (const auto& [comm, signature, call] : passed_)
     comm->hear(signature, call.recv, call.stream, result);
   inOrderOfMembers(unready_);

@@ -32,8 +32,8 @@ class OpenGroup {
   // counted back, so that no trace is left (one rank may simulate alone).
   static void forget(const RealNccl& real);
 
-  // Remembers a collective that was counted.
-  void note(const std::shared_ptr<CommState>& comm, const Signature& signature);
+  // Remembers a collective that was counted, and its turn if it is one.
+  void note(const std::shared_ptr<CommState>& comm, const Signature& signature, const Turn& turn);
   // Keeps a compressed call for the end.
   void defer(BatchItem item);
   // Hands a call to NCCL by `pass`, now or at the end.
@@ -56,6 +56,10 @@ class OpenGroup {
                  const Collective& call) {
     passed_.push_back({comm, signature, call});
   }
+  // The turn of a call that was passed has ended when the group has been launched.
+  void stopLater(const std::shared_ptr<CommState>& comm, const Turn& turn, CUstream_st* stream) {
+    timed_.push_back({comm, turn, stream});
+  }
   // `slot` takes its next step when the group has been launched, once for all its calls in it.
   void prepareLater(const std::shared_ptr<CommState>& comm, Slot& slot, const Collective& call);
   // `parent` is making a communicator, which is complete when the group is, and not asked for
@@ -72,6 +76,12 @@ class OpenGroup {
   struct Noted {
     std::shared_ptr<CommState> comm;
     Signature signature;
+    Turn turn;
+  };
+  struct Timed {
+    std::shared_ptr<CommState> comm;
+    Turn turn;
+    CUstream_st* stream;
   };
   struct Passed {
     std::shared_ptr<CommState> comm;
@@ -110,6 +120,7 @@ class OpenGroup {
   std::vector<BatchItem> unready_;
   std::vector<Noted> noted_;
   std::vector<Passed> passed_;
+  std::vector<Timed> timed_;
   std::vector<KeptCall> opsToDestroy_;
   std::vector<ComingBirth> births_;
 };

@@ -154,6 +154,7 @@ Result<void> decodeStage(BatchItem& item) {
     CINCH_TRY_DEVICE(device, device.decode(&launch, item.call.stream), "cannot decode");
   }
   if (!item.connectOnly) {
+    endTurn(*item.comm, item.turn, item.call.stream, true);
     CINCH_TRY(noteResult(item));
     CINCH_TRY(finishCall(item));
   }

@@ -1,6 +1,7 @@
 #include "interpose/execute/submit.h"
 
 #include "interpose/execute/prepare.h"
+#include "interpose/execute/turn.h"
 #include "interpose/real/nccl_try.h"
 
 namespace cinch {
@@ -9,6 +10,7 @@ namespace {
 struct Decided {
   Signature signature;
   CommState::Decision decision;
+  Turn turn{};
 };
 
 // Shows the call in profilers under the name of the function that the program called.
@@ -52,12 +54,31 @@ Reason readiness(CommState& comm, const CommState::Decision& decision) {
   }
 }
 
-Decided decide(CommState& comm, const Collective& call) {
+// All ranks count the turns of a slot alike: whether it is ready, and which calls are captured, is
+// the same on all.
+void takeTurn(const std::shared_ptr<CommState>& comm, Decided& decided) {
+  CommState::Decision& decision = decided.decision;
+  const bool isReady = decision.reason == Reason::none;
+  if (decision.captureId != 0 || !(isReady || decision.reason == Reason::preparing)) return;
+  const auto isCompressed = beginTurn(comm, *decision.slot, isReady);
+  if (!isCompressed.ok()) {
+    comm->fail(isCompressed.error());
+    return;
+  }
+  decided.turn = lastTurn(*decision.slot);
+  if (isReady && !isCompressed.value()) decision.reason = Reason::slower;
+}
+
+Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) {
+  CommState& comm = *state;
   const OpClass op = reduces(call.kind) ? comm.classOf(call.op, call.type) : OpClass::none;
   Decided decided{{call.kind, op, call.type, call.count}, {}};
   decided.decision = comm.decide(decided.signature, call.stream);
   CommState::Decision& decision = decided.decision;
-  if (decision.reason == Reason::none) decision.reason = readiness(comm, decision);
+  if (decision.reason == Reason::none) {
+    decision.reason = readiness(comm, decision);
+    takeTurn(state, decided);
+  }
   // NCCL says what is wrong with a call that lacks a buffer.
   if (decision.reason == Reason::none && !hasBuffers(call, comm.rank))
     decision.reason = Reason::incomplete;
@@ -75,7 +96,9 @@ ncclResult_t compress(const std::shared_ptr<CommState>& comm, OpenGroup* group,
                  .slot = decided.decision.slot,
                  .call = call,
                  .factor = comm->factorOf(call.op, call.type),
-                 .captureId = decided.decision.captureId};
+                 .captureId = decided.decision.captureId,
+                 .turn = decided.turn};
+  startTurn(*comm, decided.turn, call.stream);
   if (group == nullptr) {
     comm->confirm();
     return Batch({&item, 1}, comm->real).run(false);
@@ -87,12 +110,16 @@ ncclResult_t compress(const std::shared_ptr<CommState>& comm, OpenGroup* group,
 ncclResult_t passNow(const std::shared_ptr<CommState>& comm, const Decided& decided,
                      const Collective& call, const Pass& pass) {
   const CommState::Decision& decision = decided.decision;
+  startTurn(*comm, decided.turn, call.stream);
   const ncclResult_t result = pass();
   // A call that one rank got wrong and repeats must not count twice.
   if (isRefused(result)) {
     if (decision.counted) comm->takeBack(decided.signature);
+    takeBack(decided.turn);
     return result;
   }
+  // Where NCCL has not launched it yet, nobody knows when it will have ended.
+  endTurn(*comm, decided.turn, call.stream, result == ncclSuccess);
   comm->confirm();
   comm->hear(decided.signature, call.recv, call.stream, result);
   if (decision.reason != Reason::preparing) return result;
@@ -103,6 +130,8 @@ ncclResult_t passNow(const std::shared_ptr<CommState>& comm, const Decided& deci
 
 ncclResult_t passInGroup(const std::shared_ptr<CommState>& comm, OpenGroup& group,
                          const Decided& decided, const Collective& call, const Pass& pass) {
+  startTurn(*comm, decided.turn, call.stream);
+  if (decided.turn.slot != nullptr) group.stopLater(comm, decided.turn, call.stream);
   const ncclResult_t result = group.pass({.comm = comm->comm,
                                           .op = call.op,
                                           .isEmpty = call.count == 0,
@@ -120,9 +149,10 @@ ncclResult_t submit(const std::shared_ptr<CommState>& comm, const Collective& ca
                     const Pass& pass) {
   if (const auto settled = comm->settle(); !settled.ok())
     return static_cast<ncclResult_t>(settled.error().status);
-  const Decided decided = decide(*comm, call);
+  const Decided decided = decide(comm, call);
   OpenGroup* group = OpenGroup::of(comm->real);
-  if (group != nullptr && decided.decision.counted) group->note(comm, decided.signature);
+  if (group != nullptr && decided.decision.counted)
+    group->note(comm, decided.signature, decided.turn);
   if (decided.decision.reason == Reason::none) return compress(comm, group, decided, call);
   comm->countPass(decided.decision.reason, call.count * bytesOf(call.type));
   return group == nullptr ? passNow(comm, decided, call, pass)

@@ -116,7 +116,7 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
 
 std::string agreedSettings(const Params& params, const Rules& rules) {
   // Raise it whenever the same calls with the same settings could lead to other messages.
-  constexpr int kBehaviour = 5;
+  constexpr int kBehaviour = 6;
   return "behaviour=" + std::to_string(kBehaviour) +
          " wire-format=" + std::to_string(wire::kVersion) + " " + settingsText(params) +
          " rules=" + rules.fingerprint();

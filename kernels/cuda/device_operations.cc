@@ -112,6 +112,9 @@ int exchangeCaptureMode(int* mode) {
 int eventCreate(void** event) {
   return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event), cudaEventDisableTiming);
 }
+int timedEventCreate(void** event) {
+  return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event), cudaEventDefault);
+}
 int eventDestroy(void* event) {
   return cudaEventDestroy(asEvent(event));
 }
@@ -120,6 +123,9 @@ int eventQuery(void* event) {
 }
 int eventRecord(void* event, void* stream) {
   return cudaEventRecord(asEvent(event), asStream(stream));
+}
+int eventElapsed(float* milliseconds, void* start, void* end) {
+  return cudaEventElapsedTime(milliseconds, asEvent(start), asEvent(end));
 }
 int streamWaitEvent(void* stream, void* event) {
   return cudaStreamWaitEvent(asStream(stream), asEvent(event), cudaEventWaitDefault);

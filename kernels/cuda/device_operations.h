@@ -35,9 +35,11 @@ int streamSynchronize(void* stream);
 int exchangeCaptureMode(int* mode);
 
 int eventCreate(void** event);
+int timedEventCreate(void** event);
 int eventDestroy(void* event);
 int eventQuery(void* event);
 int eventRecord(void* event, void* stream);
+int eventElapsed(float* milliseconds, void* start, void* end);
 int streamWaitEvent(void* stream, void* event);
 int eventRecordInGraph(void* event, void* stream);
 int streamWaitEventInGraph(void* stream, void* event);

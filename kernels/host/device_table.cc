@@ -17,6 +17,7 @@ namespace {
 constexpr int kSymbolNotFound = 302;  // cudaErrorSharedObjectSymbolNotFound
 constexpr unsigned kPortableMapped = 3;
 constexpr unsigned kNonBlocking = 1;
+constexpr unsigned kDefaultEvent = 0;
 constexpr unsigned kDisableTiming = 2;
 constexpr unsigned kExternal = 1;  // of a record or wait in a capture
 constexpr int kNotCapturing = 0;
@@ -111,6 +112,9 @@ int exchangeCaptureMode(int* mode) {
 int eventCreate(void** event) {
   return runtime.cudaEventCreateWithFlags(event, kDisableTiming);
 }
+int timedEventCreate(void** event) {
+  return runtime.cudaEventCreateWithFlags(event, kDefaultEvent);
+}
 int eventDestroy(void* event) {
   return runtime.cudaEventDestroy(event);
 }
@@ -122,6 +126,11 @@ int eventQuery(void* event) {
 }
 int eventRecord(void* event, void* stream) {
   return runtime.cudaEventRecord(event, stream);
+}
+int eventElapsed(float* milliseconds, void* start, void* end) {
+  const int error = runtime.cudaEventElapsedTime(milliseconds, start, end);
+  if (error == kNotReady) runtime.cudaGetLastError();
+  return error;
 }
 int streamWaitEvent(void* stream, void* event) {
   return runtime.cudaStreamWaitEvent(stream, event, 0);
@@ -168,9 +177,11 @@ cinch::DeviceTable cinchDeviceTable_v1 = {
     .streamSynchronize = streamSynchronize,
     .exchangeCaptureMode = exchangeCaptureMode,
     .eventCreate = eventCreate,
+    .timedEventCreate = timedEventCreate,
     .eventDestroy = eventDestroy,
     .eventQuery = eventQuery,
     .eventRecord = eventRecord,
+    .eventElapsed = eventElapsed,
     .streamWaitEvent = streamWaitEvent,
     .eventRecordInGraph = eventRecordInGraph,
     .streamWaitEventInGraph = streamWaitEventInGraph,

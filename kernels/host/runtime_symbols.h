@@ -27,6 +27,7 @@ namespace cinch::host {
   SYMBOL(cudaEventDestroy, void* event)                                                      \
   SYMBOL(cudaEventQuery, void* event)                                                        \
   SYMBOL(cudaEventRecord, void* event, void* stream)                                         \
+  SYMBOL(cudaEventElapsedTime, float* milliseconds, void* start, void* end)                  \
   SYMBOL(cudaEventRecordWithFlags, void* event, void* stream, unsigned flags)                \
   SYMBOL(cudaStreamWaitEvent, void* stream, void* event, unsigned flags)                     \
   SYMBOL(cudaLaunchHostFunc, void* stream, void (*function)(void*), void* argument)          \

@@ -26,7 +26,7 @@ class Configuration:
 
 def compressing(name, bits, feedback=False, rotated=False, ranks_per_host=1, **env):
     """The programs' calls are small, and few."""
-    common = {"CINCH_MIN_BYTES": str(MIN_BYTES), "CINCH_WARMUP_CALLS": str(WARMUP)}
+    common = {"CINCH_MIN_BYTES": str(MIN_BYTES), "CINCH_WARMUP_CALLS": str(WARMUP), "CINCH_STRATEGY": "sra"}
     return Configuration(name, {**common, **env}, bits=bits, feedback=feedback, rotated=rotated,
                          ranks_per_host=ranks_per_host)
 

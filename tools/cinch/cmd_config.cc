@@ -63,6 +63,8 @@ void printMarkdown() {
       "precision with error feedback, a ReduceScatter 8 bits; averages whose place is ambiguous get\n"
       "8 bits without feedback. Everything else passes, also calls in CUDA graphs, and benchmarks\n"
       "that make one call over and over, as nccl-tests do: `CINCH_SLOTS=signature` is for those.\n"
+      "Calls that plain NCCL does faster pass as well: both are timed, unless CINCH_STRATEGY says "
+      "sra.\n"
       "[architecture.md](architecture.md#places) says what is known of a place, and how.\n\n"
       "| name | default | range | agreed | meaning |\n"
       "|---|---|---|---|---|\n");

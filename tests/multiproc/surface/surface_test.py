@@ -38,7 +38,7 @@ def environment_of(case):
     """The cases repeat small calls, which are no steps of a job: their signature has to do."""
     special = next(values for prefix, values in sorted(ENVIRONMENT.items(), reverse=True)
                    if case.startswith(prefix))
-    return {"CINCH_SLOTS": "signature", "CINCH_MIN_BYTES": "16K", **special}
+    return {"CINCH_SLOTS": "signature", "CINCH_STRATEGY": "sra", "CINCH_MIN_BYTES": "16K", **special}
 
 
 def launch(program, case, ranks, folder, preload, settings):

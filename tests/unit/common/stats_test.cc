@@ -98,6 +98,10 @@ TEST(Report, WhatFewSlotsHaveIsRead) {
   slot.guard.powerRatio = 1.5;
   slot.guard.cosine = 0.75;
   slot.guard.budget = 0.5;
+  slot.strategy.passTime += 1500;
+  slot.strategy.compressTime += 2000;
+  slot.strategy.trials += 6;
+  slot.strategy.passes = true;
   const json shown = json::parse(report.json()).at("communicators").at(0).at("slots").at(0);
   EXPECT_EQ(shown.at("residual_strangers"), 1);
   EXPECT_EQ(shown.at("residual_overflows"), 2);
@@ -107,6 +111,11 @@ TEST(Report, WhatFewSlotsHaveIsRead) {
   EXPECT_EQ(shown.at("guard"), json::parse(R"({"checks": 4, "breaches": 5, "nmse": 0.25,
                                                "power_ratio": 1.5, "cosine": 0.75,
                                                "budget": 0.5})"));
+  EXPECT_EQ(shown.at("strategy"), json::parse(R"({"choice": "pass", "plain_us": 1.5,
+                                                  "compressed_us": 2.0, "trials": 6})"));
+  EXPECT_NE(report.text().find("1.5 us plain and 2 us compressed at the last of 6 trials, so that "
+                               "it passes"),
+            std::string::npos);
 }
 
 TEST(Report, CallsHaveTheClassOfTheirLatestOutcome) {

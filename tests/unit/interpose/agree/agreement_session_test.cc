@@ -80,6 +80,62 @@ TEST(AgreementSession, TellsWhenRankZeroHasLeft) {
   EXPECT_TRUE(std::holds_alternative<PublisherLeft>(told[0]));
 }
 
+// The pools among the broadcasts; fails where there is anything else.
+std::map<uint64_t, std::vector<uint64_t>> poolsOf(AgreementSession& session) {
+  std::map<uint64_t, std::vector<uint64_t>> pools;
+  for (const Message& message : session.takeBroadcasts()) {
+    const Pool* pool = std::get_if<Pool>(&message);
+    EXPECT_NE(pool, nullptr);
+    if (pool == nullptr) continue;
+    EXPECT_TRUE(pools.emplace(pool->topic, pool->values).second) << "told twice";
+  }
+  return pools;
+}
+
+TEST(AgreementSession, APoolHoldsTheLeastOfEachFigure) {
+  AgreementSession session = sessionOf(3);
+  ASSERT_TRUE(verdictOf(session).compress);
+  ASSERT_TRUE(session.pool(0, {5, {3, kNoFigure, 9}}).ok());
+  ASSERT_TRUE(session.pool(2, {5, {4, kNoFigure, 1}}).ok());
+  ASSERT_TRUE(session.pool(2, {6, {}}).ok()) << "ranks may be ahead";
+  EXPECT_TRUE(session.takeBroadcasts().empty());
+  EXPECT_NE(session.deadline(), kNoDeadline);
+  ASSERT_TRUE(session.pool(1, {5, {2, kNoFigure, kNoFigure}}).ok());
+  const auto pools = poolsOf(session);
+  ASSERT_EQ(pools.size(), 1u);
+  EXPECT_EQ(pools.at(5), (std::vector<uint64_t>{2, kNoFigure, 1}));
+}
+
+TEST(AgreementSession, FiguresOutOfTurnAreRefused) {
+  AgreementSession early = newSession();
+  ASSERT_TRUE(early.join(makeHello(0, 2), loopback()).ok());
+  EXPECT_FALSE(early.pool(0, {1, {7}}).ok()) << "before the verdict";
+
+  AgreementSession session = sessionOf(3);
+  ASSERT_TRUE(verdictOf(session).compress);
+  ASSERT_TRUE(session.pool(0, {1, {7}}).ok());
+  EXPECT_FALSE(session.pool(0, {1, {7}}).ok()) << "twice";
+  EXPECT_FALSE(session.pool(1, {1, {7, 8}}).ok()) << "as many as the others have";
+  for (uint64_t topic = 2; topic <= kMaxOpenTopics; ++topic)
+    ASSERT_TRUE(session.pool(0, {topic, {}}).ok());
+  EXPECT_FALSE(session.pool(0, {0, {}}).ok()) << "too many at once";
+}
+
+TEST(AgreementSession, APoolOfWhichARankHasLeftIsEmpty) {
+  AgreementSession session = sessionOf(3);
+  ASSERT_TRUE(verdictOf(session).compress);
+  ASSERT_TRUE(session.pool(0, {1, {7}}).ok());
+  ASSERT_TRUE(session.pool(1, {2, {7}}).ok());
+  ASSERT_TRUE(session.pool(2, {1, {7}}).ok());
+  session.leave(1);
+  auto pools = poolsOf(session);
+  ASSERT_EQ(pools.size(), 1u) << "the other one has not been asked for by any that is there";
+  EXPECT_TRUE(pools.at(1).empty());
+  ASSERT_TRUE(session.pool(0, {2, {7}}).ok());
+  ASSERT_TRUE(session.pool(2, {2, {7}}).ok());
+  EXPECT_TRUE(poolsOf(session).at(2).empty());
+}
+
 TEST(AgreementSession, SaysNothingWhileRanksMayStillCome) {
   AgreementSession session = newSession();
   for (int rank : {2, 0}) ASSERT_TRUE(session.join(makeHello(rank, 3), loopback()).ok());

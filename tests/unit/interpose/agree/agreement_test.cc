@@ -51,7 +51,7 @@ TEST_F(AgreementTest, EveryKindOfDifferenceIsNamed) {
        },
        "rank 2 on host host-2 has other settings: CINCH_CODEC=q4 there, q8 on rank 0"},
       {[](Hello& hello) { hello.version = 9; },
-       "Cinch versions differ: rank 2 on host host-2 has 9, rank 0 on host host-0 has 3"},
+       "Cinch versions differ: rank 2 on host host-2 has 9, rank 0 on host host-0 has 4"},
       {[](Hello& hello) { hello.refusal = "non-blocking communicator"; },
        "rank 2 on host host-2 cannot take part: non-blocking communicator"},
       {[](Hello& hello) { hello.nRanks = 4; },
@@ -173,6 +173,32 @@ TEST_F(AgreementTest, WhatRankZeroPublishesReachesAll) {
     EXPECT_EQ(full.value(), large);
     EXPECT_FALSE(rank->awaitPublication(4, 0).ok()) << "it was taken";
   }
+}
+
+TEST_F(AgreementTest, FiguresArePooled) {
+  Ranks ranks = greetAll(newId(), 3);
+  ASSERT_TRUE(verdictOfAll(ranks).compress);
+  for (uint64_t rank = 0; rank < 3; ++rank) {
+    const std::vector<uint64_t> own = {10 + rank, 20 - rank, kNoFigure};
+    ASSERT_TRUE(ranks[rank]->pool(7, own).ok());
+    EXPECT_FALSE(ranks[rank]->pool(8, std::vector<uint64_t>(kMaxFigures + 1)).ok());
+  }
+  for (const auto& rank : ranks) {
+    const auto least = rank->awaitPool(7, kTestSeconds);
+    ASSERT_TRUE(least.ok());
+    EXPECT_EQ(least.value(), (std::vector<uint64_t>{10, 18, kNoFigure}));
+    EXPECT_FALSE(rank->awaitPool(7, 0).ok()) << "they were taken";
+  }
+}
+
+TEST_F(AgreementTest, NobodyWaitsForTheFiguresOfARankThatLeaves) {
+  Ranks ranks = greetAll(newId(), 2);
+  ASSERT_TRUE(verdictOfAll(ranks).compress);
+  ASSERT_TRUE(ranks[0]->pool(1, std::vector<uint64_t>{1}).ok());
+  ranks[1]->close();
+  const auto least = ranks[0]->awaitPool(1, kTestSeconds);
+  ASSERT_TRUE(least.ok());
+  EXPECT_TRUE(least.value().empty());
 }
 
 TEST_F(AgreementTest, WordsAreHeardAfterRankZeroHasLeft) {

@@ -47,8 +47,12 @@ Message sample(size_t type) {
       return Outcome{9, false};
     case 7:
       return Publication{11, {1, 2, 3, 0, 255}};
-    default:
+    case 8:
       return PublisherLeft{};
+    case 9:
+      return Figures{12, {1, kNoFigure, 3}};
+    default:
+      return Pool{13, {4}};
   }
 }
 constexpr size_t kTypes = std::variant_size_v<Message>;
@@ -86,6 +90,11 @@ TEST(AgreementWire, TheOthersComeBack) {
   EXPECT_TRUE(said.topic == 11 && said.bytes == Bytes({1, 2, 3, 0, 255}));
   EXPECT_TRUE(decoded<Publication>(encodeMessage(Publication{1, {}})).bytes.empty());
   decoded<PublisherLeft>(encodeMessage(PublisherLeft{}));
+  Figures figures = decoded<Figures>(encodeMessage(sample(9)));
+  EXPECT_EQ(figures.topic, 12u);
+  EXPECT_EQ(figures.values, (std::vector<uint64_t>{1, kNoFigure, 3}));
+  EXPECT_EQ(decoded<Pool>(encodeMessage(sample(10))).values, (std::vector<uint64_t>{4}));
+  EXPECT_TRUE(decoded<Pool>(encodeMessage(Pool{1, {}})).values.empty());
 }
 
 TEST(AgreementWire, TheLargestMessagesFitTheirLimits) {
@@ -102,6 +111,8 @@ TEST(AgreementWire, TheLargestMessagesFitTheirLimits) {
   Bytes published = encodeMessage(Publication{1, Bytes(100000, 7)});
   EXPECT_TRUE(readerOf(published, kMaxRankBytes).next().ok());
   EXPECT_EQ(decoded<Publication>(published).bytes.size(), kMaxPublished);
+  Bytes pooled = encodeMessage(Pool{1, std::vector<uint64_t>(1000, 7)});
+  EXPECT_EQ(decoded<Pool>(pooled).values.size(), kMaxFigures);
   Verdict verdict{true, std::string(100000, 'x'), std::vector<uint64_t>(kMaxRanks, 5)};
   EXPECT_EQ(decoded<Verdict>(encodeMessage(verdict)).hostIds.size(), size_t{kMaxRanks});
 }

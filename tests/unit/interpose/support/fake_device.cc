@@ -20,6 +20,7 @@ int record(const char* name) {
   const std::lock_guard lock(mutex);
   FakeDevice& device = fakeDevice();
   device.calls.push_back(name);
+  device.milliseconds += device.costs[name];
   device.devicesUsed.insert(device.device);
   return static_cast<int>(device.calls.size()) - 1 == device.failAt ? kInjected : 0;
 }
@@ -98,6 +99,10 @@ int eventCreate(void** event) {
   return 0;
 }
 
+int timedEventCreate(void** event) {
+  return eventCreate(event);
+}
+
 int eventDestroy(void* event) {
   const std::lock_guard lock(mutex);
   fakeDevice().events.erase(event);
@@ -117,7 +122,15 @@ int eventRecord(void* event, void* stream) {
   const std::lock_guard lock(mutex);
   if (const int error = recordOrdering("eventRecord", event, stream)) return error;
   fakeDevice().events.at(event) = captureOf(stream);
+  fakeDevice().recordTimes[event] = fakeDevice().milliseconds;
   return 0;
+}
+
+int eventElapsed(float* milliseconds, void* start, void* end) {
+  const std::lock_guard lock(mutex);
+  const std::map<const void*, double>& times = fakeDevice().recordTimes;
+  *milliseconds = static_cast<float>(times.at(end) - times.at(start));
+  return record("eventElapsed");
 }
 
 // Work of one capture cannot wait for work outside of it by an ordinary event, nor the reverse.
@@ -182,9 +195,11 @@ DeviceTable makeTable() {
   t.streamSynchronize = [](void*) { return record("streamSynchronize"); };
   t.exchangeCaptureMode = exchangeCaptureMode;
   t.eventCreate = eventCreate;
+  t.timedEventCreate = timedEventCreate;
   t.eventDestroy = eventDestroy;
   t.eventQuery = eventQuery;
   t.eventRecord = eventRecord;
+  t.eventElapsed = eventElapsed;
   t.streamWaitEvent = streamWaitEvent;
   t.eventRecordInGraph = eventRecordInGraph;
   t.streamWaitEventInGraph = streamWaitEventInGraph;

@@ -35,8 +35,11 @@ struct FakeDevice {
   std::set<int> devicesUsed;  // current at any call that a null stream or an allocation depends on
   int failAt = -1;            // index of the call that fails
   int captureMode = 0;
-  bool eventsPending = false;           // all of them
-  std::set<const void*> pendingEvents;  // or these
+  double milliseconds = 0;                    // what the device's clock shows
+  std::map<std::string, double> costs;        // of calls to either fake, in milliseconds
+  std::map<const void*, double> recordTimes;  // of events
+  bool eventsPending = false;                 // all of them
+  std::set<const void*> pendingEvents;        // or these
 
   FakeDevice() = default;
   FakeDevice(const FakeDevice&) = delete;

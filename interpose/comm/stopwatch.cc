@@ -1,0 +1,51 @@
+#include "interpose/comm/stopwatch.h"
+
+namespace cinch {
+
+Result<void> Stopwatch::allocate(const DeviceTable& device) {
+  for (Lap& lap : laps_) {
+    for (Event* event : {&lap.start, &lap.stop}) {
+      auto made = Event::createTimed(device);
+      CINCH_TRY(made);
+      *event = std::move(made.value());
+    }
+  }
+  return {};
+}
+
+void Stopwatch::start(uint64_t turn, void* stream) {
+  Lap& lap = lapOf(turn);
+  if (turn > 0 && (isIn(turn - 1, Phase::started) || isIn(turn - 1, Phase::crowded))) {
+    if (isIn(turn - 1, Phase::started)) giveUp(turn - 1);
+    lap.state.store(stateOf(turn, Phase::crowded));
+    return;
+  }
+  lap.state.store(stateOf(turn, Phase::none));
+  if (lap.start && lap.start.record(stream).ok()) lap.state.store(stateOf(turn, Phase::started));
+}
+
+void Stopwatch::stop(uint64_t turn, void* stream) {
+  Lap& lap = lapOf(turn);
+  if (!isIn(turn, Phase::started)) return giveUp(turn);
+  const bool isRecorded = lap.stop.record(stream).ok();
+  lap.state.store(stateOf(turn, isRecorded ? Phase::stopped : Phase::none));
+}
+
+void Stopwatch::giveUp(uint64_t turn) {
+  if (isIn(turn, Phase::started) || isIn(turn, Phase::crowded))
+    lapOf(turn).state.store(stateOf(turn, Phase::none));
+}
+
+bool Stopwatch::isRunning(uint64_t turn) const {
+  return isIn(turn, Phase::started) || (isIn(turn, Phase::stopped) && !lapOf(turn).stop.done());
+}
+
+std::optional<uint64_t> Stopwatch::time(uint64_t turn) const {
+  if (!isIn(turn, Phase::stopped)) return std::nullopt;
+  const Lap& lap = lapOf(turn);
+  const std::optional<uint64_t> found = lap.stop.nanosecondsSince(lap.start);
+  // The lap may have become another turn's meanwhile.
+  return isIn(turn, Phase::stopped) ? found : std::nullopt;
+}
+
+}  // namespace cinch

@@ -1,0 +1,173 @@
+#include "interpose/execute/turn.h"
+
+#include <array>
+#include <chrono>
+
+#include "common/byte_order.h"
+#include "common/hash.h"
+#include "common/log.h"
+#include "interpose/comm/background.h"
+
+namespace cinch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr uint64_t kRound = StrategyChooser::kRound;
+using RoundFigures = std::array<uint64_t, kRound>;
+
+static_assert(kNotTimed == kNoFigure);
+
+// How long after a round its last call may still be on its way: the figures of slow links are worth
+// more than a short wait.
+constexpr std::chrono::seconds kPatience{30};
+
+uint64_t poolTopic(const Slot& slot, uint64_t round) {
+  uint8_t facts[2 * sizeof(uint64_t)];
+  storeLittle(slot.identity, facts);
+  storeLittle(round, facts + sizeof(uint64_t));
+  return hashBytes(facts, sizeof facts);
+}
+
+// One round of one slot, which this rank has timed.
+class RoundToPool {
+ public:
+  RoundToPool(std::shared_ptr<CommState> comm, Slot& slot, uint64_t round)
+      : comm_(std::move(comm)), slot_(&slot), round_(round) {}
+
+  // False where some time is not known yet, and may still be waited for.
+  bool tryToEnd() const {
+    if (isRunning() && !comm_->hasFailed() && Clock::now() < deadline_) return false;
+    pool(figures());
+    return true;
+  }
+
+  // Where the channel has ended, this rank will hear of it when it asks for the pool.
+  void pool(const RoundFigures& figures) const {
+    (void)comm_->agreement().pool(poolTopic(*slot_, round_), figures);
+  }
+
+ private:
+  bool isRunning() const {
+    const RelaxedCapture relaxed(*comm_->resources.device);
+    for (uint64_t i = 0; i < kRound; ++i)
+      if (slot_->strategy->stopwatch.isRunning(round_ * kRound + i)) return true;
+    return false;
+  }
+  RoundFigures figures() const {
+    RoundFigures figures;
+    for (uint64_t i = 0; i < kRound; ++i)
+      figures[i] = slot_->strategy->stopwatch.time(round_ * kRound + i).value_or(kNotTimed);
+    return figures;
+  }
+
+  std::shared_ptr<CommState> comm_;
+  Slot* slot_;
+  uint64_t round_;
+  Clock::time_point deadline_ = Clock::now() + kPatience;
+};
+
+void poolInBackground(const std::shared_ptr<CommState>& comm, Slot& slot, uint64_t round) {
+  const RoundToPool task(comm, slot, round);
+  if (runInBackground([task] { return task.tryToEnd(); })) return;
+  RoundFigures none;
+  none.fill(kNotTimed);
+  task.pool(none);
+}
+
+void report(const CommState& comm, const Slot& slot, Strategy before) {
+  const StrategyChooser& chooser = slot.strategy->chooser;
+  StrategyFigures& figures = slot.stats->strategy;
+  figures.passTime.store(chooser.passTime(), std::memory_order_relaxed);
+  figures.compressTime.store(chooser.compressTime(), std::memory_order_relaxed);
+  figures.trials.store(chooser.nTrials(), std::memory_order_relaxed);
+  const bool passes = chooser.choice() == Strategy::pass;
+  figures.passes.store(passes, std::memory_order_relaxed);
+  if (chooser.choice() == before) return;
+  CINCH_INFO("POLICY", "%s: %s %s from here on: %.0f us plain, %.0f us compressed",
+             comm.name.c_str(), slot.name.c_str(), passes ? "passes" : "is compressed",
+             static_cast<double>(chooser.passTime()) / 1e3,
+             static_cast<double>(chooser.compressTime()) / 1e3);
+}
+
+Result<void> hearRound(CommState& comm, Slot& slot, uint64_t round) {
+  StrategyChooser& chooser = slot.strategy->chooser;
+  std::vector<uint64_t> least;
+  if (chooser.isPooled(round)) {
+    auto pooled = comm.agreement().awaitPool(poolTopic(slot, round),
+                                             static_cast<int>(processParams().params.voteTimeout));
+    if (!pooled.ok())
+      return errorf(pooled.error().status, "%s: not told how fast it is: %s", slot.name.c_str(),
+                    pooled.error().message.c_str());
+    least = std::move(pooled.value());
+  }
+  const Strategy before = chooser.choice();
+  chooser.hear(round, least);
+  report(comm, slot, before);
+  return {};
+}
+
+// A group that NCCL refuses is repeated: its rounds have begun then.
+Result<void> beginRound(const std::shared_ptr<CommState>& comm, Slot& slot, uint64_t round) {
+  SlotStrategy& own = *slot.strategy;
+  if (round >= 2 && own.nHeard == round - 2) {
+    CINCH_TRY(hearRound(*comm, slot, round - 2));
+    own.nHeard = round - 1;
+  }
+  if (round >= 1 && own.nPooled == round - 1) {
+    if (own.chooser.isPooled(round - 1)) poolInBackground(comm, slot, round - 1);
+    own.nPooled = round;
+  }
+  return {};
+}
+
+// What is also reduced exactly takes longer, and so does the first compressed call.
+bool isTypical(const Slot& slot) {
+  const uint64_t call = slot.strategy->nCompressed;
+  return call > 0 && !(slot.checkup && slot.checkup->schedule.examines(call));
+}
+
+void noteTurn(Slot& slot, uint64_t turn, bool isCompressed) {
+  SlotStrategy& own = *slot.strategy;
+  if (!isCompressed) return own.chooser.note(turn, Strategy::pass, true);
+  own.chooser.note(turn, Strategy::compress, isTypical(slot));
+  // What it left out long ago is of no use any more.
+  if (turn - own.lastCompressed > 2 * kRound) slot.dropResiduals();
+  own.lastCompressed = turn;
+  ++own.nCompressed;
+}
+
+}  // namespace
+
+Result<bool> beginTurn(const std::shared_ptr<CommState>& comm, Slot& slot, bool isReady) {
+  if (!slot.strategy) return isReady;
+  const uint64_t turn = slot.strategy->nextTurn;
+  if (turn % kRound == 0) CINCH_TRY(beginRound(comm, slot, turn / kRound));
+  const bool isCompressed = isReady && slot.strategy->chooser.at(turn) == Strategy::compress;
+  noteTurn(slot, turn, isCompressed);
+  ++slot.strategy->nextTurn;
+  return isCompressed;
+}
+
+Turn lastTurn(Slot& slot) {
+  return slot.strategy ? Turn{&slot, slot.strategy->nextTurn - 1} : Turn{};
+}
+
+void startTurn(const CommState& comm, const Turn& turn, CUstream_st* stream) {
+  if (turn.slot == nullptr) return;
+  const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
+  turn.slot->strategy->stopwatch.start(turn.number, stream);
+}
+
+void endTurn(const CommState& comm, const Turn& turn, CUstream_st* stream, bool isEnqueued) {
+  if (turn.slot == nullptr) return;
+  Stopwatch& stopwatch = turn.slot->strategy->stopwatch;
+  if (!isEnqueued) return stopwatch.giveUp(turn.number);
+  const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
+  stopwatch.stop(turn.number, stream);
+}
+
+void takeBack(const Turn& turn) {
+  if (turn.slot != nullptr) turn.slot->strategy->takeBack();
+}
+
+}  // namespace cinch

@@ -1,0 +1,32 @@
+// The turns of a slot on their way: policy/strategy.h says what they are for.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "interpose/comm/comm_state.h"
+
+namespace cinch {
+
+// A turn of a slot that is timed.
+struct Turn {
+  Slot* slot = nullptr;  // null: the call is not one
+  uint64_t number = 0;
+};
+
+// A counted call of `slot` begins, which is compressed if it can be and is to be: `isReady` is the
+// same on all ranks. False where it is to pass. At the end of a round it may wait for the other
+// ranks' figures; an error means that the communicator cannot be used.
+Result<bool> beginTurn(const std::shared_ptr<CommState>& comm, Slot& slot, bool isReady);
+// The turn that beginTurn() began last.
+Turn lastTurn(Slot& slot);
+
+// Around what the turn enqueues on `stream`; without effect where there is no turn. It is not timed
+// unless `isEnqueued`.
+void startTurn(const CommState& comm, const Turn& turn, CUstream_st* stream);
+void endTurn(const CommState& comm, const Turn& turn, CUstream_st* stream, bool isEnqueued);
+
+// The turn, the last one of its slot, did not take place.
+void takeBack(const Turn& turn);
+
+}  // namespace cinch

@@ -1,0 +1,194 @@
+#include "interpose/policy/strategy.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <vector>
+
+namespace cinch {
+namespace {
+
+constexpr uint64_t kRound = StrategyChooser::kRound;
+constexpr uint64_t kMicrosecond = 1000, kMillisecond = 1000 * kMicrosecond;
+
+// A slot of which all ranks time every turn, as the interposer drives the chooser: a round is heard
+// when the next one is over.
+class Job {
+ public:
+  using Time = std::function<uint64_t(uint64_t turn, Strategy done)>;
+  explicit Job(Time time) : time_(std::move(time)) {}
+
+  Strategy step() {
+    if (turn_ % kRound == 0 && turn_ >= 2 * kRound) hear(turn_ / kRound - 2);
+    const bool isReady = turn_ >= 2;  // the calls before get the ranks ready
+    const Strategy done = isReady ? chooser.at(turn_) : Strategy::pass;
+    chooser.note(turn_, done, turn_ != 2);  // the first compressed call takes longer
+    const uint64_t time = time_(turn_, done);
+    spent += time;
+    least_.push_back(time);
+    ++turn_;
+    return done;
+  }
+  // Of the next `n` turns.
+  uint64_t passes(uint64_t n) {
+    uint64_t nPasses = 0;
+    for (uint64_t i = 0; i < n; ++i) nPasses += step() == Strategy::pass;
+    return nPasses;
+  }
+  uint64_t turn() const { return turn_; }
+
+  StrategyChooser chooser;
+  uint64_t spent = 0;
+  bool failsToPool = false;
+  uint64_t nPools = 0;
+
+ private:
+  void hear(uint64_t round) {
+    if (!chooser.isPooled(round)) return chooser.hear(round, {});
+    ++nPools;
+    if (failsToPool) return chooser.hear(round, {});
+    chooser.hear(round, {least_.data() + round * kRound, kRound});
+  }
+
+  Time time_;
+  uint64_t turn_ = 0;
+  std::vector<uint64_t> least_;
+};
+
+Job steadyJob(uint64_t pass, uint64_t compress) {
+  return Job([=](uint64_t, Strategy done) { return done == Strategy::pass ? pass : compress; });
+}
+
+// The link's share of a call, and the codec's.
+struct Link {
+  double microseconds;  // of the plain call
+  uint64_t pass() const { return static_cast<uint64_t>(microseconds * 1e3); }
+  uint64_t compress() const { return pass() / 8 + 300 * kMicrosecond; }
+};
+
+TEST(Strategy, TheFasterIsDoneAfterTwoRounds) {
+  Job slow = steadyJob(10 * kMillisecond, 2 * kMillisecond);
+  EXPECT_EQ(slow.passes(2), 2u) << "the ranks get ready";
+  EXPECT_EQ(slow.passes(300), 0u);
+  EXPECT_EQ(slow.chooser.choice(), Strategy::compress);
+  EXPECT_EQ(slow.chooser.passTime(), 10 * kMillisecond);
+  EXPECT_EQ(slow.chooser.compressTime(), 2 * kMillisecond);
+
+  Job fast = steadyJob(100 * kMicrosecond, 400 * kMicrosecond);
+  fast.passes(2 * kRound);
+  EXPECT_EQ(fast.passes(300), 300u);
+  EXPECT_EQ(fast.chooser.choice(), Strategy::pass);
+}
+
+TEST(Strategy, WhatIsCloseIsTriedASecondTime) {
+  Job close = steadyJob(1000, 970);
+  close.passes(2 * kRound);
+  EXPECT_EQ(close.passes(kRound), kRound / 2);
+  close.passes(2 * kRound);
+  EXPECT_EQ(close.chooser.nTrials(), 2u);
+  EXPECT_EQ(close.passes(20 * kRound), 20 * kRound) << "too little is gained";
+}
+
+TEST(Strategy, ALargeChangeOfTheLinkIsFollowedWithinFiftyTurns) {
+  for (const double before : {40.0, 200.0, 5e3, 1e5}) {
+    for (const double after : {40.0, 200.0, 5e3, 1e5}) {
+      SCOPED_TRACE(std::to_string(before) + " us, then " + std::to_string(after));
+      for (uint64_t change = 400; change < 400 + kRound; ++change) {
+        Job job([=](uint64_t turn, Strategy done) {
+          const Link link{turn < change ? before : after};
+          return done == Strategy::pass ? link.pass() : link.compress();
+        });
+        job.passes(change + 50);
+        const Link now{after};
+        const Strategy best = now.pass() < now.compress() ? Strategy::pass : Strategy::compress;
+        const uint64_t passes = job.passes(40);
+        EXPECT_EQ(passes, best == Strategy::pass ? 40u : 0u);
+      }
+    }
+  }
+}
+
+TEST(Strategy, AnOddTurnChangesNothing) {
+  Job job([](uint64_t turn, Strategy done) {
+    const Link link{5e3};
+    const uint64_t time = done == Strategy::pass ? link.pass() : link.compress();
+    return turn % 10 == 0 ? 200 * kMillisecond : time;
+  });
+  job.passes(2 * kRound);
+  EXPECT_EQ(job.passes(500), 0u);
+  EXPECT_EQ(job.chooser.nTrials(), 1u);
+}
+
+TEST(Strategy, NoiseCostsLittle) {
+  for (const double plain : {100.0, 250.0, 342.0, 400.0, 1e3, 1e4}) {
+    for (uint32_t seed = 0; seed < 20; ++seed) {
+      std::mt19937 random(seed);
+      std::lognormal_distribution<double> noise(0, 0.25);
+      Job job([&](uint64_t, Strategy done) {
+        const Link link{plain};
+        const auto time = done == Strategy::pass ? link.pass() : link.compress();
+        return static_cast<uint64_t>(static_cast<double>(time) * noise(random));
+      });
+      job.passes(100);
+      job.spent = 0;
+      constexpr uint64_t kTurns = 5000;
+      job.passes(kTurns);
+      const Link link{plain};
+      const double mean = std::exp(0.25 * 0.25 / 2);
+      const double best = static_cast<double>(std::min(link.pass(), link.compress())) * mean;
+      EXPECT_LT(static_cast<double>(job.spent), best * kTurns * 1.1) << plain << " seed " << seed;
+    }
+  }
+}
+
+TEST(Strategy, ASmallDriftIsLookedIntoWhenItLasts) {
+  // Compressed is faster by a third; then plain calls get faster, which only a trial can show.
+  Job job([](uint64_t turn, Strategy done) -> uint64_t {
+    if (turn < 2000) return done == Strategy::pass ? 1400 : 1000;
+    return done == Strategy::pass ? 400 : 750;
+  });
+  job.passes(2000);
+  EXPECT_EQ(job.chooser.choice(), Strategy::compress);
+  job.passes(100 * kRound);
+  EXPECT_EQ(job.chooser.choice(), Strategy::pass);
+}
+
+TEST(Strategy, RanksThatHearTheSameDoTheSame) {
+  std::mt19937_64 random(7);
+  for (int run = 0; run < 200; ++run) {
+    StrategyChooser ranks[2];
+    for (uint64_t turn = 0; turn < 60 * kRound; ++turn) {
+      if (turn % kRound == 0 && turn >= 2 * kRound) {
+        std::vector<uint64_t> least(random() % 9 == 0 ? 0 : kRound);
+        for (uint64_t& value : least)
+          value = random() % 4 == 0 ? kNotTimed : random() >> (random() % 64);
+        for (StrategyChooser& rank : ranks) rank.hear(turn / kRound - 2, least);
+      }
+      ASSERT_EQ(ranks[0].at(turn), ranks[1].at(turn));
+      const bool isTimed = random() % 5 != 0;
+      for (StrategyChooser& rank : ranks) rank.note(turn, rank.at(turn), isTimed);
+    }
+    ASSERT_EQ(ranks[0].passTime(), ranks[1].passTime());
+  }
+}
+
+TEST(Strategy, WithoutFiguresWhatMayBeCompressedIs) {
+  Job job = steadyJob(kNotTimed, kNotTimed);
+  job.passes(2);
+  EXPECT_EQ(job.passes(1000), 0u);
+}
+
+TEST(Strategy, AFailedPoolIsNotRepeatedSoon) {
+  Job job = steadyJob(10, 10000);
+  job.failsToPool = true;
+  job.passes(60 * kRound);
+  EXPECT_EQ(job.nPools, 1u);
+  job.failsToPool = false;
+  job.passes(40 * kRound);
+  EXPECT_EQ(job.chooser.choice(), Strategy::pass);
+}
+
+}  // namespace
+}  // namespace cinch
