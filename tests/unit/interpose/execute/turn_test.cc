@@ -179,6 +179,7 @@ TEST_F(TurnTest, AreNotChosenBetweenWhereARankHasLeft) {
   EXPECT_LT(step, 3 * kRound) << "who has left cannot know what the others do";
   EXPECT_NE(ranks_[1]->comm->health(), ncclSuccess);
   awaitBackground(ranks_);
+  ranks_.clear();
   test::resetFakes();
 }
 

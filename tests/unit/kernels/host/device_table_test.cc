@@ -76,17 +76,23 @@ TEST_F(BoundTableTest, OperationsReachTheRuntime) {
   EXPECT_EQ(table_->eventRecordInGraph(event, kCapturingStream), 0);
   EXPECT_EQ(table_->streamWaitEventInGraph(kCapturingStream, event), 0);
   EXPECT_EQ(table_->eventDestroy(event), 0);
+  EXPECT_EQ(table_->timedEventCreate(&event), 0);
+  float milliseconds = 0;
+  EXPECT_EQ(table_->eventElapsed(&milliseconds, event, event), 0);
+  EXPECT_EQ(milliseconds, 1.5f);
   const std::vector<std::string> expected = {"cudaGetDevice",
                                              "cudaGetDevice",
                                              "cudaDeviceGetPCIBusId",
                                              "cudaThreadExchangeStreamCaptureMode",
                                              "cudaStreamSynchronize",
-                                             "cudaEventCreateWithFlags",
+                                             "cudaEventCreateWithFlags, no timing",
                                              "cudaEventRecord",
                                              "cudaStreamWaitEvent",
                                              "cudaEventRecordWithFlags",
                                              "cudaStreamWaitEvent, external",
-                                             "cudaEventDestroy"};
+                                             "cudaEventDestroy",
+                                             "cudaEventCreateWithFlags",
+                                             "cudaEventElapsedTime"};
   EXPECT_EQ(runtimeCalls(), expected);
 }
 

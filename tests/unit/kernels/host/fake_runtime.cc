@@ -86,7 +86,9 @@ FAKE int cudaThreadExchangeStreamCaptureMode(int* mode) {
 }
 FAKE int cudaEventCreateWithFlags(void** event, unsigned flags) {
   *event = event;
-  return flags == 2 ? note("cudaEventCreateWithFlags") : cinch::test::kFakeError;
+  constexpr unsigned kDisableTiming = 2;
+  return note(flags == kDisableTiming ? "cudaEventCreateWithFlags, no timing"
+                                      : "cudaEventCreateWithFlags");
 }
 FAKE int cudaEventDestroy(void*) {
   return note("cudaEventDestroy");
@@ -96,6 +98,10 @@ FAKE int cudaEventQuery(void*) {
 }
 FAKE int cudaGetLastError() {
   return note("cudaGetLastError");
+}
+FAKE int cudaEventElapsedTime(float* milliseconds, void*, void*) {
+  *milliseconds = 1.5f;
+  return note("cudaEventElapsedTime");
 }
 FAKE int cudaEventRecord(void*, void*) {
   return note("cudaEventRecord");
