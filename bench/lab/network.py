@@ -78,12 +78,15 @@ class SlowLinks:
     _QUEUE = ("latency", "100ms")
 
     def __init__(self, ranks, rate, bits_per_second):
+        """`rate` None: links as fast as the machine is."""
         self.ranks = ranks
         self.rate = rate
         self.bits_per_second = bits_per_second
         self._made = []
 
     def describe(self):
+        if self.rate is None:
+            return f"{self.ranks} network namespaces, not slowed down"
         return f"{self.ranks} network namespaces, {self.rate} per host in each direction (tbf)"
 
     def command(self, rank, command):
@@ -145,13 +148,22 @@ class SlowLinks:
         self._limit(rank, "eth0")
         self._limit("bridge", port)
 
-    def _limit(self, member, interface):
+    def change(self, rate, bits_per_second):
+        """From now on, links that have a rate have this one."""
+        self.rate, self.bits_per_second = rate, bits_per_second
+        for rank in range(self.ranks):
+            self._limit(rank, "eth0", "change")
+            self._limit("bridge", f"port{rank}", "change")
+
+    def _limit(self, member, interface, command="add"):
+        if self.rate is None:
+            return
         burst = max(self._SMALLEST_BURST, int(self.bits_per_second / 8 * self._BURST_SECONDS))
         self._in(
             member,
             "tc",
             "qdisc",
-            "add",
+            command,
             "dev",
             interface,
             "root",

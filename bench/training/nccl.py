@@ -7,7 +7,8 @@ import time
 import numpy as np
 
 _TYPES = {np.dtype(np.int64): 4, np.dtype(np.float32): 7}  # ncclDataType_t
-_AVERAGE = 4  # ncclRedOp_t
+_NAMED_TYPES = {"fp32": 7, "bf16": 9}  # likewise
+_SUM, _AVERAGE = 0, 4  # ncclRedOp_t
 _DEFAULT = 4  # cudaMemcpyKind
 _JOIN_SECONDS = 60
 _POLL_SECONDS = 0.02
@@ -60,18 +61,25 @@ class Communicator:
 
     def average(self, memory, values):
         """Replaces contiguous fp32 values by their average over the ranks, through this memory."""
-        self._copy(memory, values.ctypes, values.nbytes)
+        self.copy(memory, values.ctypes, values.nbytes)
         self._nccl.ncclAllReduce(
             memory, memory, *_elements(values), _AVERAGE, self._comm, self._stream
         )
-        self._copy(values.ctypes, memory, values.nbytes)
+        self.copy(values.ctypes, memory, values.nbytes)
+
+    def sum(self, send, received, count, kind):
+        """Of device memory that holds `count` values of the type "fp32" or "bf16"."""
+        self._nccl.ncclAllReduce(
+            send, received, ctypes.c_size_t(count), _NAMED_TYPES[kind], _SUM, self._comm, self._stream
+        )
+        self._cuda.cudaStreamSynchronize(self._stream)
 
     def broadcast(self, values):
         """Replaces them by those of rank 0."""
         memory = self.allocate(values.nbytes)
-        self._copy(memory, values.ctypes, values.nbytes)
+        self.copy(memory, values.ctypes, values.nbytes)
         self._nccl.ncclBroadcast(memory, memory, *_elements(values), 0, self._comm, self._stream)
-        self._copy(values.ctypes, memory, values.nbytes)
+        self.copy(values.ctypes, memory, values.nbytes)
         self._cuda.cudaFree(memory)
 
     def all_gather(self, values):
@@ -79,13 +87,14 @@ class Communicator:
         gathered = np.empty(self.ranks * values.size, values.dtype)
         memory = self.allocate(gathered.nbytes)
         mine = ctypes.c_void_p(memory.value + self.rank * values.nbytes)
-        self._copy(mine, values.ctypes, values.nbytes)
+        self.copy(mine, values.ctypes, values.nbytes)
         self._nccl.ncclAllGather(mine, memory, *_elements(values), self._comm, self._stream)
-        self._copy(gathered.ctypes, memory, gathered.nbytes)
+        self.copy(gathered.ctypes, memory, gathered.nbytes)
         self._cuda.cudaFree(memory)
         return gathered
 
-    def _copy(self, to, from_, n_bytes):
+    def copy(self, to, from_, n_bytes):
+        """Between device memory and an array's `ctypes`."""
         self._cuda.cudaMemcpyAsync(
             _pointer(to), _pointer(from_), ctypes.c_size_t(n_bytes), _DEFAULT, self._stream
         )

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Is Cinch ever slower than plain NCCL, or than the best fixed choice? AllReduce on the emulator over
+links of many rates, sizes, types and numbers of ranks; each in turns plain, by Cinch's own choice, and
+by fixed codecs.
+
+    bench/schedule/grid.py BUILD [--links 50mbit,1gbit,none] [--jobs 2x1,4x1,2x2] [--types fp32,bf16]
+                           [--sizes 64K,1M] [--rounds 3] [--out FILE] [--corner]
+
+Every host is a network namespace (needs root). A job is HOSTSxRANKS. The figures go to FILE as JSON,
+with the machine and the commit; the table and the heat map to standard output.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import sys
+from datetime import date
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+sys.dont_write_bytecode = True
+
+from lab import machine, rate  # noqa: E402
+from lab.network import SlowLinks, remove_leftovers  # noqa: E402
+from schedule import heat  # noqa: E402
+from schedule.job import VARIANTS, Runner, Task  # noqa: E402
+
+LINKS = "50mbit,100mbit,1gbit,10gbit,none"
+JOBS = "2x1,4x1,2x2"
+TYPES = "fp32,bf16"
+SIZES = "16K,64K,256K,1M,4M,16M,64M"
+CORNER = {"links": "50mbit,none", "jobs": "2x1", "types": "fp32", "sizes": "64K,1M", "rounds": 1}
+# Calls before those that count: connections and codecs warm up; Cinch's choice takes two rounds of 8,
+# a close one two more.
+WARM = {"pass": 3, "auto": 44}
+WARM_FIXED = 6
+WARM_AUTO_SLOW = 20
+SLOW_CALL = 0.2  # seconds, plain
+SECONDS = 1.0  # of calls that count, roughly
+FEWEST, MOST = 3, 40
+UNSHAPED = 2e10  # bit/s, for an estimate
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def plain_seconds(n_bytes, ranks, bits_per_second):
+    return 1e-3 + 16 * n_bytes * (ranks - 1) / ranks / bits_per_second
+
+
+def calls_of(variant, seconds):
+    """(before those that count, that count) of a size whose plain calls take so long."""
+    warm = WARM.get(variant, WARM_FIXED)
+    if variant == "auto" and seconds > SLOW_CALL:
+        warm = WARM_AUTO_SLOW
+    estimate = seconds if variant == "pass" else seconds / 4
+    return warm, max(FEWEST, min(MOST, int(SECONDS / estimate)))
+
+
+class Cells:
+    """One link, one job, one type: all sizes and variants."""
+
+    def __init__(self, options, network, job, kind):
+        self._runner, self._options = Runner(options.build, network), options
+        self._kind, (self._hosts, self._per_host) = kind, job
+        self._rate = network.bits_per_second or UNSHAPED
+        self._found = {size: {variant: [] for variant in VARIANTS} for size in options.sizes}
+
+    def measure(self):
+        for turn in range(self._options.rounds):
+            for variant in VARIANTS:
+                self._run(variant)
+            say(f"== {self._kind} {self._hosts}x{self._per_host}: round {turn + 1}")
+        return [self._cell(size) for size in self._options.sizes]
+
+    def _calls(self, variant, size):
+        ranks = self._hosts * self._per_host
+        return calls_of(variant, plain_seconds(size, ranks, self._rate))
+
+    def _run(self, variant):
+        plan = [(size, sum(self._calls(variant, size))) for size in self._options.sizes]
+        task = Task(variant, plan, self._kind, self._per_host)
+        for size, found in self._runner.run(task)[0].items():
+            self._found[size][variant].append(found)
+
+    def _cell(self, size):
+        figures = {}
+        for variant, runs in self._found[size].items():
+            first = self._calls(variant, size)[0]
+            figures[variant] = {
+                "seconds": statistics.median(run.median(first) for run in runs),
+                "passed": statistics.mean(run.nmse[-1] == 0 for run in runs),
+                "nmse": max(run.nmse[-1] for run in runs),
+                "bits": runs[-1].bits,
+            }
+        return {"bytes": size, "variants": figures} | ratios(figures)
+
+
+def ratios(figures):
+    """How auto's time compares."""
+    seconds = {name: figure["seconds"] for name, figure in figures.items()}
+    best = min(value for name, value in seconds.items() if name != "auto")
+    return {"vs_pass": seconds["auto"] / seconds["pass"], "vs_best": seconds["auto"] / best}
+
+
+def measure_link(options, link):
+    """The cells of all jobs and types over one link."""
+    found = []
+    for job in options.jobs:
+        bits = None if link == "none" else rate.bits_per_second(link)
+        with SlowLinks(job[0], None if link == "none" else link, bits) as network:
+            for kind in options.types:
+                say(f"== {link}, {job[0]} hosts x {job[1]} ranks, {kind}")
+                facts = {"link": link, "hosts": job[0], "ranks_per_host": job[1], "type": kind}
+                cells = Cells(options, network, job, kind).measure()
+                found += [facts | cell for cell in cells]
+    return found
+
+
+def number_of_bytes(text):
+    units = {"K": 1 << 10, "M": 1 << 20}
+    return int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text)
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("build")
+    parser.add_argument("--links", default=LINKS)
+    parser.add_argument("--jobs", default=JOBS)
+    parser.add_argument("--types", default=TYPES)
+    parser.add_argument("--sizes", default=SIZES)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out")
+    parser.add_argument("--corner", action="store_true", help="a few cells, in a minute or two")
+    options = parser.parse_args(arguments)
+    if options.corner:
+        vars(options).update(CORNER)
+    options.links = options.links.split(",")
+    options.jobs = [tuple(map(int, job.split("x"))) for job in options.jobs.split(",")]
+    options.types = options.types.split(",")
+    options.sizes = [number_of_bytes(size) for size in options.sizes.split(",")]
+    if os.geteuid() != 0:
+        parser.error("network namespaces need root")
+    return options
+
+
+def measure(options):
+    """All cells, with where they were measured."""
+    remove_leftovers()
+    return {
+        "kind": "schedule",
+        "date": date.today().isoformat(),
+        "commit": machine.commit(str(ROOT)),
+        "machine": machine.describe() | {"nccl": "the emulator"},
+        "rounds": options.rounds,
+        "cells": [cell for link in options.links for cell in measure_link(options, link)],
+    }
+
+
+def main(arguments=None):
+    options = parse(arguments)
+    figures = measure(options)
+    if options.out:
+        with open(options.out, "w", encoding="utf-8") as file:
+            json.dump(figures, file, indent=1)
+            file.write("\n")
+    print(heat.table(figures["cells"]))
+    print(heat.maps(figures["cells"]))
+    return figures
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Runs bench/schedule/rank.py on all ranks of a network, plain or under Cinch."""
+
+import json
+import os
+import pathlib
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass, field
+
+from lab.job import Job
+
+_PROGRAM = pathlib.Path(__file__).with_name("rank.py")
+_PATIENCE = 1800  # seconds
+
+# What the calls are made by: Cinch's settings, or None for NCCL alone.
+VARIANTS = {
+    "pass": None,
+    "auto": {},
+    "q8": {"CINCH_CODEC": "q8", "CINCH_STRATEGY": "sra"},
+    "q4": {"CINCH_CODEC": "q4", "CINCH_STRATEGY": "sra"},
+    "h3": {"CINCH_CODEC": "h3", "CINCH_STRATEGY": "sra"},
+}
+# One call over and over has no place in a step.
+_COMMON = {"CINCH_SLOTS": "signature", "CINCH_MIN_BYTES": "16K"}
+
+
+@dataclass
+class Task:
+    """What every rank does: a plan of (bytes, calls)."""
+
+    variant: str
+    plan: list
+    kind: str = "fp32"
+    ranks_per_host: int = 1
+    settings: dict = field(default_factory=dict)  # more of Cinch's
+    arguments: dict = field(default_factory=dict)  # by rank
+
+
+@dataclass
+class Size:
+    """What one rank found of one size."""
+
+    seconds: list
+    nmse: list
+    bits: float | None  # per value on the wire, of compressed calls
+
+    def median(self, first):
+        return statistics.median(self.seconds[first:])
+
+
+class Runner:
+    def __init__(self, build, network):
+        self._build, self._network = build, network
+
+    def run(self, task, on_poll=lambda folder: None):
+        """{bytes: Size} of each rank."""
+        ranks = range(self._network.ranks * task.ranks_per_host)
+        with tempfile.TemporaryDirectory(prefix="cinch-schedule-") as folder:
+            commands = [self._command(task, rank, len(ranks), folder) for rank in ranks]
+            environments = [self._environment(task, rank, folder) for rank in ranks]
+            with Job(folder, commands, environments) as job:
+                job.wait(lambda: on_poll(folder), _PATIENCE)
+            return [self._read(task, rank, folder) for rank in ranks]
+
+    def _command(self, task, rank, ranks, folder):
+        plan = ",".join(f"{n_bytes}:{calls}" for n_bytes, calls in task.plan)
+        options = {
+            "rank": rank,
+            "ranks": ranks,
+            "id-file": f"{folder}/id",
+            "type": task.kind,
+            "plan": plan,
+            "out": f"{folder}/out{rank}.json",
+            "folder": folder,
+        }
+        words = [sys.executable, "-B", str(_PROGRAM)]
+        words += [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        words += task.arguments.get(rank, [])
+        return self._network.command(rank // task.ranks_per_host, words)
+
+    def _environment(self, task, rank, folder):
+        # Cinch's own variables come from the task alone.
+        values = {n: v for n, v in os.environ.items() if not n.startswith("CINCH_")}
+        values |= {
+            "NCCL_HOSTID": f"schedule-host-{rank // task.ranks_per_host}",
+            "NCCL_SOCKET_IFNAME": "=" + self._network.interface,
+            "LD_LIBRARY_PATH": os.path.join(self._build, "emulator"),
+        }
+        if VARIANTS[task.variant] is not None:
+            values |= _COMMON | VARIANTS[task.variant] | task.settings
+            values |= {
+                "LD_PRELOAD": os.path.join(self._build, "lib", "libcinch.so"),
+                "CINCH_STATS": f"{folder}/stats{rank}",
+            }
+        return values
+
+    def _read(self, task, rank, folder):
+        with open(f"{folder}/out{rank}.json", encoding="utf-8") as file:
+            found = json.load(file)["sizes"]
+        bits = {} if VARIANTS[task.variant] is None else _bits(f"{folder}/stats{rank}.json", task)
+        return {
+            size["bytes"]: Size(size["seconds"], size["nmse"], bits.get(size["bytes"]))
+            for size in found
+        }
+
+
+def _bits(path, task):
+    """{bytes: bits per value} of what was compressed."""
+    width = 4 if task.kind == "fp32" else 2
+    with open(path, encoding="utf-8") as file:
+        slots = json.load(file)["communicators"][0]["slots"]
+    return {
+        int(slot["name"].rsplit(" ", 1)[1]) * width: slot["bits_per_value"]
+        for slot in slots
+        if slot["calls"]
+    }

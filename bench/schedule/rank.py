@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""One rank that sums buffers with ncclAllReduce, over and over, and times every call. It knows nothing
+of Cinch. Writes {"sizes": [{"bytes": .., "seconds": [..], "nmse": [..]}]} to FILE.
+
+    rank.py --rank R --ranks N --id-file FILE --type fp32 --plan 65536:40,262144:20 --out FILE
+
+A plan is BYTES:CALLS for each size. At the calls of --pauses, each rank writes FILE.at-CALL and waits
+until FOLDER/go-CALL appears. With --sleep, it sleeps so long before every tenth call.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import pathlib
+import sys
+import time
+
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+
+import numpy as np  # noqa: E402
+
+from training.nccl import Communicator  # noqa: E402
+
+SAMPLE = 16 * 1024  # values of a result that are looked at
+LARGEST = 20  # of the values, which are integers: their sums are exact in every type
+SLEEP_EVERY = 10
+_POLL_SECONDS = 0.01
+
+
+def to_bits(values, kind):
+    """The values in the type, as an array of its bits."""
+    bits = values.astype(np.float32).view(np.uint32)
+    return bits if kind == "fp32" else (bits >> 16).astype(np.uint16)
+
+
+def to_values(bits, kind):
+    if kind == "fp32":
+        return bits.view(np.float32)
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def values_of(rank, count):
+    random = np.random.default_rng(rank)
+    return np.rint(np.clip(random.normal(0, LARGEST / 3, count), -LARGEST, LARGEST))
+
+
+class Bucket:
+    """A buffer that is summed again and again, and what comes of it."""
+
+    def __init__(self, communicator, kind, n_bytes):
+        self._communicator, self._kind = communicator, kind
+        self._width = 4 if kind == "fp32" else 2
+        self._count = n_bytes // self._width
+        own = to_bits(values_of(communicator.rank, self._count), kind)
+        self._send, self._received = (communicator.allocate(n_bytes) for _ in range(2))
+        communicator.copy(self._send, own.ctypes, own.nbytes)
+        every = max(1, self._count // SAMPLE)
+        self._sample = slice(0, every * SAMPLE, every)
+        parts = [values_of(rank, self._count)[self._sample] for rank in range(communicator.ranks)]
+        self._exact = sum(parts)
+
+    def sum(self):
+        """(seconds, squared error of a sample of the result, by its power)"""
+        begun = time.perf_counter()
+        self._communicator.sum(self._send, self._received, self._count, self._kind)
+        seconds = time.perf_counter() - begun
+        return seconds, self._nmse()
+
+    def _nmse(self):
+        width = ctypes.c_uint32 if self._width == 4 else ctypes.c_uint16
+        bits = np.ctypeslib.as_array((width * self._count).from_address(self._received.value))
+        found = to_values(bits[self._sample].copy(), self._kind).astype(np.float64)
+        return float(np.sum((found - self._exact) ** 2) / np.sum(self._exact**2))
+
+
+def pause(options, call):
+    pathlib.Path(f"{options.out}.at-{call}").touch()
+    go = pathlib.Path(options.folder) / f"go-{call}"
+    while not go.exists():
+        time.sleep(_POLL_SECONDS)
+
+
+def measure(communicator, n_bytes, calls, options):
+    bucket = Bucket(communicator, options.type, n_bytes)
+    found = []
+    for call in range(calls):
+        if call in options.pauses:
+            pause(options, call)
+        if options.sleep and call % SLEEP_EVERY == SLEEP_EVERY - 1:
+            time.sleep(options.sleep)
+        found.append(bucket.sum())
+    seconds, errors = zip(*found)
+    return {"bytes": n_bytes, "seconds": seconds, "nmse": errors}
+
+
+def numbers(text):
+    return [int(word) for word in text.split(",") if word]
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("rank", "ranks"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    for name in ("id-file", "plan", "out"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--type", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--pauses", type=numbers, default=[])
+    parser.add_argument("--folder")
+    parser.add_argument("--sleep", type=float, default=0)
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
+    communicator = Communicator(options.rank, options.ranks, options.id_file)
+    plan = [map(int, step.split(":")) for step in options.plan.split(",")]
+    sizes = [measure(communicator, n_bytes, calls, options) for n_bytes, calls in plan]
+    communicator.close()
+    with open(options.out, "w", encoding="utf-8") as file:
+        json.dump({"sizes": sizes}, file)
+
+
+if __name__ == "__main__":
+    main()
