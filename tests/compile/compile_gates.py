@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What can be known of the CUDA kernels without a GPU: compiles them, and fails where one spills, has a
-stack or local memory, lacks 16-byte accesses, rounds differently from the CPU, or executes more
-instructions per value than ceilings.csv allows. With --json it prints the counts, for
-`bench/report codec`; with --write it makes the counts the new ceilings, rounded up to halves."""
+"""What can be known of the CUDA kernels without a GPU: compiles them, or takes what the build made where
+nothing has changed since (--built), and fails where one spills, has a stack or local memory, lacks
+16-byte accesses, rounds differently from the CPU, or executes more instructions per value than
+ceilings.csv allows. With --json it prints the counts, for `bench/report codec`; with --write it makes
+the counts the new ceilings, rounded up to halves."""
 
 import argparse
 import csv
@@ -63,39 +64,73 @@ def short_name(mangled, source):
     return f"{kind}_{element}_{FAMILIES[codec[1]]}{codec[2]}{KEPT[kept[1]] if kept else ''}"
 
 
+class Compiled:
+    """What became of a source: PTX and machine code."""
+
+    def __init__(self, source, arch, ptx_path, cubin_path):
+        with open(ptx_path, encoding="utf-8") as file:
+            self.ptx = file.read()
+        with open(cubin_path, "rb") as file:
+            image = file.read()
+        self.kernels = [Kernel(name, source, code) for name, code in cubin.kernels(image, arch)
+                        if "Kernel" in name]
+        self.registers = list(cubin.resources(image, cubin.REGISTERS))
+        self.stacks = list(cubin.resources(image, cubin.STACK))  # of all functions; who spills has one
+
+    def n_stacks(self):
+        return sum(n_bytes > 0 for n_bytes in self.stacks)
+
+
+def source_path(root, source):
+    return os.path.join(root, "kernels", "cuda", "dispatch", f"{source}.cu")
+
+
 def compile_source(nvcc, root, source, arch, folder):
-    """Compiles to machine code, keeping the PTX; returns the kernels, ptxas's account and the PTX."""
-    path = os.path.join(root, "kernels", "cuda", "dispatch", f"{source}.cu")
+    path = source_path(root, source)
     out = os.path.join(folder, f"{source}.{arch}.cubin")
     done = subprocess.run(
-        [nvcc, "-std=c++20", f"-arch=sm_{arch}", "-O3", "-fmad=false", "-Xptxas=-v", "--keep",
+        [nvcc, "-std=c++20", f"-arch=sm_{arch}", "-O3", "-fmad=false", "--keep",
          f"--keep-dir={folder}", f"-I{root}", "-cubin", "-o", out, path],
         capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"FAIL nvcc cannot compile {path} for sm_{arch}:\n{done.stderr}")
-    with open(os.path.join(folder, f"{source}.ptx"), encoding="utf-8") as file:
-        ptx = file.read()
-    made = [Kernel(name, source, code) for name, code in cubin.kernels(out, arch) if "Kernel" in name]
-    return made, done.stdout + done.stderr, ptx
+    return Compiled(source, arch, os.path.join(folder, f"{source}.ptx"), out)
 
 
-def spills_in(account):
-    """Kernels with a stack or spills, by ptxas's own account."""
-    frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads",
-                        account)
-    return [frame for frame in frames if frame != ("0", "0", "0")]
+def is_current(path, preprocessed, made):
+    """Whether files were made after `preprocessed`, which is of the source `path`, and that after
+    everything which it includes."""
+    with open(preprocessed, encoding="utf-8") as file:
+        included = set(re.findall(r'^# \d+ "(/[^"]*[^"/])"', file.read(), re.M))
+    begun = os.stat(preprocessed).st_mtime_ns
+    return (path in included
+            and all(os.path.exists(each) and os.stat(each).st_mtime_ns < begun for each in included)
+            and all(os.stat(each).st_mtime_ns >= begun for each in made))
 
 
-def check_source(report, where, kernels, account, ptx):
-    report.check(len(kernels) == len(re.findall(r"Used \d+ registers", account)) > 0,
+def built_source(root, source, arch, folder):
+    """What nvcc kept when the build ran it; None where that was for another architecture, or where
+    anything has changed since."""
+    preprocessed, *made = (os.path.join(folder, source + suffix)
+                           for suffix in (".cpp1.ii", ".ptx", f".sm_{arch}.cubin"))
+    if not all(map(os.path.exists, (preprocessed, *made))):
+        return None
+    if not is_current(source_path(root, source), preprocessed, made):
+        return None
+    return Compiled(source, arch, *made)
+
+
+def check_source(report, where, compiled):
+    kernels = compiled.kernels
+    report.check(0 < len(kernels) == len(compiled.registers) <= len(compiled.stacks),
                  f"{where} {len(kernels)} kernels")
-    report.check(not spills_in(account), f"{where} no stack, no spills {spills_in(account) or ''}")
+    report.check(not compiled.n_stacks(), f"{where} no stack, no spills {compiled.n_stacks() or ''}")
     local = [each.name for each in kernels if each.has_local]
     report.check(not local, f"{where} no local memory {local or ''}")
     narrow = [each.name for each in kernels
               if each.n_wide < 4 and not each.name.startswith(NARROW)]
     report.check(not narrow, f"{where} 16-byte accesses in every main loop {narrow or ''}")
-    forbidden = sorted({match.group(0) for match in re.finditer(FORBIDDEN, ptx)})
+    forbidden = sorted({match.group(0) for match in re.finditer(FORBIDDEN, compiled.ptx)})
     report.check(not forbidden, f"{where} no contraction, no approximation {forbidden or ''}")
 
 
@@ -123,6 +158,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nvcc", default="nvcc")
     parser.add_argument("--root", required=True, help="root of the source tree")
+    parser.add_argument("--built", help="folder where the build's nvcc keeps what it makes")
     parser.add_argument("--archs", default="75,90")
     parser.add_argument("--sources", default=",".join(SOURCES))
     parser.add_argument("--json", action="store_true")
@@ -134,10 +170,12 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for arch in archs:
             for source in options.sources.split(","):
-                kernels, account, ptx = compile_source(options.nvcc, options.root, source, arch, folder)
-                check_source(report, f"sm_{arch} {source}:", kernels, account, ptx)
-                counts.update({(each.name, arch): each.per_value for each in kernels})
-                n_spills += len(spills_in(account))
+                compiled = options.built and built_source(options.root, source, arch, options.built)
+                where = f"sm_{arch} {source}{' of the build' if compiled else ''}:"
+                compiled = compiled or compile_source(options.nvcc, options.root, source, arch, folder)
+                check_source(report, where, compiled)
+                counts.update({(each.name, arch): each.per_value for each in compiled.kernels})
+                n_spills += compiled.n_stacks()
     if options.write:
         write_ceilings(counts)
     check_counts(report, counts, read_ceilings())

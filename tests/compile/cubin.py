@@ -15,6 +15,10 @@ LOCAL_ACCESSES = (0x387, 0x983)
 GLOBAL_ACCESSES = (0x381, 0x981, 0x386, 0x986)
 ALWAYS = 7
 
+# Of the section .nv.info: entries with contents; registers of a kernel, bytes of a function's stack.
+SIZED = 4
+REGISTERS, STACK = 0x2f, 0x11
+
 
 class Instruction:
     """One instruction; `address` counts from the kernel's first."""
@@ -39,19 +43,36 @@ def branch_offset(word, arch):
     return ((offset << 8) + (word >> 16 & 0xff)) * 4 if arch >= 90 else offset * 4
 
 
-def kernels(path, arch):
-    """Yields (mangled name, instructions) for every kernel of a cubin."""
-    with open(path, "rb") as file:
-        image = file.read()
-    section_table, = struct.unpack_from("<Q", image, 0x28)
+def sections(image):
+    """Yields (name, contents) for every section of a cubin."""
+    table, = struct.unpack_from("<Q", image, 0x28)
     entry_bytes, n_sections, names_index = struct.unpack_from("<HHH", image, 0x3a)
-    sections = [struct.unpack_from("<IIQQQQ", image, section_table + i * entry_bytes)
-                for i in range(n_sections)]
-    names = sections[names_index][4]
-    for name_offset, _, _, _, offset, size in sections:
+    headers = [struct.unpack_from("<IIQQQQ", image, table + i * entry_bytes)
+               for i in range(n_sections)]
+    names = headers[names_index][4]
+    for name_offset, _, _, _, offset, size in headers:
         begin = names + name_offset
-        name = image[begin:image.index(b"\0", begin)].decode()
+        yield image[begin:image.index(b"\0", begin)].decode(), image[offset:offset + size]
+
+
+def kernels(image, arch):
+    """Yields (mangled name, instructions) for every kernel of a cubin."""
+    for name, code in sections(image):
         if name.startswith(".text."):
-            words = struct.unpack_from(f"<{size // 8}Q", image, offset)
+            words = struct.unpack(f"<{len(code) // 8}Q", code)
             yield name[len(".text."):], [
                 Instruction(i * 8, words[i], words[i + 1], arch) for i in range(0, len(words), 2)]
+
+
+def resources(image, attribute):
+    """What ptxas says of each function. An entry is a byte of format, one of the attribute and two of
+    the size, then contents where the format has any: here the function and a number."""
+    contents = dict(sections(image))[".nv.info"]
+    at = 0
+    while at < len(contents):
+        form, found, size = struct.unpack_from("<BBH", contents, at)
+        at += 4
+        if form == SIZED:
+            if found == attribute:
+                yield struct.unpack_from("<II", contents, at)[1]
+            at += size
