@@ -35,11 +35,11 @@ SlotFigures figuresOf(const SlotStats& slot, int nRanks) {
                    .cosine = guard.cosine,
                    .budget = guard.budget};
   const StrategyFigures& strategy = slot.strategy;
-  constexpr double kMicrosecond = 1e3;  // ns
-  figures.strategy = {.passes = strategy.passes,
-                      .passMicroseconds = static_cast<double>(strategy.passTime) / kMicrosecond,
-                      .compressMicroseconds =
-                          static_cast<double>(strategy.compressTime) / kMicrosecond,
+  const auto microseconds = [](uint64_t ns) { return static_cast<double>(ns) / 1e3; };
+  figures.strategy = {.choice = kStrategyTexts[strategy.choice.load() % std::size(kStrategyTexts)],
+                      .passMicroseconds = microseconds(strategy.times[0]),
+                      .compressMicroseconds = microseconds(strategy.times[1]),
+                      .quickMicroseconds = microseconds(strategy.times[2]),
                       .trials = strategy.trials};
   return figures;
 }

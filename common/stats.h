@@ -46,10 +46,12 @@ struct GuardFigures {
 // What was measured to find out whether compressing a slot pays: the ranks' least times on the
 // device at the last trial.
 struct StrategyFigures {
-  Counter passTime{0}, compressTime{0};  // ns; 0: not known
+  // By strategy (kStrategyTexts): ns; 0: not known.
+  Counter times[3] = {};
   Counter trials{0};
-  std::atomic<bool> passes{false};  // since plain NCCL is faster
+  std::atomic<uint32_t> choice{1};
 };
+inline constexpr const char* kStrategyTexts[3] = {"pass", "compress", "quick"};
 
 // One recurring call: the text that names it ("AllReduce fp32 Sum x 4194304") and its figures.
 struct SlotStats {

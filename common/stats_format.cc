@@ -13,7 +13,7 @@ constexpr int kFormat = 1;  // of the JSON; raised when a field changes its mean
 
 std::string slotTable(const std::vector<SlotFigures>& slots) {
   std::vector<TableRow> rows = {{"compressed", "codec", "gain", "calls", "bytes in", "wire bytes",
-                            "ratio", "nmse", "nmse reduce", "resets"}};
+                                 "ratio", "nmse", "nmse reduce", "resets"}};
   for (const SlotFigures& slot : slots) {
     rows.push_back({oneLine(slot.name), oneLine(slot.codec), shortNumber(slot.gain),
                     std::to_string(slot.calls), std::to_string(slot.bytesIn),
@@ -36,10 +36,12 @@ std::string guardText(const GuardValues& guard) {
 }
 
 std::string strategyText(const StrategyValues& strategy) {
-  return ", " + shortNumber(strategy.passMicroseconds) + " us plain and " +
-         shortNumber(strategy.compressMicroseconds) + " us compressed at the last of " +
-         std::to_string(strategy.trials) + " trials" +
-         (strategy.passes ? ", so that it passes" : "");
+  std::string text = ", " + shortNumber(strategy.passMicroseconds) + " us plain, " +
+                     shortNumber(strategy.compressMicroseconds) + " us compressed";
+  if (strategy.quickMicroseconds > 0)
+    text += ", " + shortNumber(strategy.quickMicroseconds) + " us quick";
+  return text + " at the last of " + std::to_string(strategy.trials) +
+         " trials: " + strategy.choice;
 }
 
 // What few slots have; empty where there is none of it.
@@ -97,9 +99,10 @@ Json toJson(const GuardValues& guard) {
 }
 
 Json toJson(const StrategyValues& strategy) {
-  return {{"choice", strategy.passes ? "pass" : "compress"},
+  return {{"choice", strategy.choice},
           {"plain_us", strategy.passMicroseconds},
           {"compressed_us", strategy.compressMicroseconds},
+          {"quick_us", strategy.quickMicroseconds},
           {"trials", strategy.trials}};
 }
 

@@ -18,9 +18,10 @@ struct GuardValues {
 };
 
 struct StrategyValues {
-  bool passes = false;
+  std::string choice = "compress";
   double passMicroseconds = 0;  // 0: not known
   double compressMicroseconds = 0;
+  double quickMicroseconds = 0;
   uint64_t trials = 0;
 };
 

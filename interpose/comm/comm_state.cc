@@ -282,7 +282,7 @@ std::unique_ptr<Checkup> CommState::makeCheckup(const CollectivePlan& plan, cons
 
 // Without events its calls are not timed, which is as if this rank were never the last to come.
 std::unique_ptr<SlotStrategy> CommState::makeStrategy(const Slot& slot) const {
-  auto strategy = std::make_unique<SlotStrategy>();
+  auto strategy = std::make_unique<SlotStrategy>(slot.quickPlan.has_value());
   const RelaxedCapture relaxed(*resources.device);
   const CurrentDevice current(*resources.device, resources.cudaDevice);
   if (const auto made = strategy->stopwatch.allocate(*resources.device); !made.ok())
@@ -305,7 +305,11 @@ Slot& CommState::makeSlot(const Signature& signature, const Coding& coding, cons
   Slot& slot = *slots_.back();
   if (slot.checkup != nullptr && key.place != 0) slot.checkup->place = key.place - 1;
   slot.stats = &stats_->addSlot(slot.name, coding.name(), own.rule.gain);
-  if (params_.strategy == StrategyChoice::automatic) slot.strategy = makeStrategy(slot);
+  if (params_.strategy != StrategyChoice::automatic) return slot;
+  if (coding.isAdaptive)
+    slot.quickPlan =
+        planCollective(signature, plan.type, quickCodec().format, plan.rank, plan.nRanks());
+  slot.strategy = makeStrategy(slot);
   return slot;
 }
 

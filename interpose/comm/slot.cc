@@ -22,8 +22,9 @@ Result<void> Slot::allocate(const DeviceTable& device, void* stream) {
 }
 
 uint64_t Slot::roomBytes() const {
-  return checkup ? roomFor(plan.layout.count, plan.nRanks(), plan.layout.codec)
-                 : plan.bufferBytes();
+  const uint64_t quick = quickPlan ? quickPlan->bufferBytes() : 0;
+  return std::max(quick, checkup ? roomFor(plan.layout.count, plan.nRanks(), plan.layout.codec)
+                                 : plan.bufferBytes());
 }
 
 Result<Slot::ResidualBuffers> Slot::allocateResiduals(const DeviceTable& device,
@@ -45,7 +46,8 @@ Result<void> Slot::allocateBuffers(const DeviceTable& device) {
   if (checkup) CINCH_TRY(checkup->allocate(device, plan));
   auto residuals = allocateResiduals(device, checkup != nullptr);
   if (!residuals.ok()) return residuals.error();
-  auto state = MemoryReserve::instance().allocate(device, sizeof(SlotState), Buffer::Where::device);
+  auto state =
+      MemoryReserve::instance().allocate(device, 2 * sizeof(SlotState), Buffer::Where::device);
   if (!state.ok()) return state.error();
   auto mirror = MemoryReserve::instance().allocate(device, sizeof(Mirror), Buffer::Where::host);
   if (!mirror.ok()) return mirror.error();
@@ -62,8 +64,9 @@ Result<void> Slot::initialiseState(const DeviceTable& device, void* stream) {
   auto* initial = mirror_.as<Mirror>();
   *initial = Mirror{};
   initial->state.ordinal = 1;
-  CINCH_TRY_DEVICE(device, device.copyAsync(state(), &initial->state, sizeof(SlotState), stream),
-                   "cannot initialise a slot");
+  for (SlotState* account : {state(), quickState()})
+    CINCH_TRY_DEVICE(device, device.copyAsync(account, &initial->state, sizeof(SlotState), stream),
+                     "cannot initialise a slot");
   // At once, since resumeResiduals() follows no stream.
   const RelaxedCapture relaxed(device);
   if (residuals_.probe)

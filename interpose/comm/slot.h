@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -94,6 +95,9 @@ class Slot {
   void countCall(const CollectivePlan& followed, bool isExamined);
 
   SlotState* state() const { return state_.as<SlotState>(); }
+  // Quick calls have an account of their own: what poisons the residuals of the others' next call
+  // must wait for that.
+  SlotState* quickState() const { return state() + 1; }
   // Adds all memory to `buffers`; the slot is of no more use.
   void giveUp(std::vector<Buffer>& buffers);
 
@@ -101,6 +105,8 @@ class Slot {
   const uint64_t identity;
   const std::string name;
   const CollectivePlan plan;
+  // Of its quick calls, which keep nothing from call to call: as the plan, at 8 bits.
+  std::optional<CollectivePlan> quickPlan;
   const CodingRule rule;
   const std::unique_ptr<Checkup> checkup;
   SlotPhase phase = SlotPhase::idle;

@@ -7,19 +7,21 @@
 namespace cinch {
 
 struct SlotStrategy {
+  explicit SlotStrategy(bool mayBeQuick) : chooser(mayBeQuick) {}
+
   StrategyChooser chooser;
   Stopwatch stopwatch;
-  uint64_t nextTurn = 0;     // the same on all ranks, as the next one
-  uint64_t nCompressed = 0;  // turns
-  uint64_t lastCompressed = 0;
-  uint64_t nPooled = 0;  // rounds whose figures are on their way
-  uint64_t nHeard = 0;   // rounds
+  uint64_t nextTurn = 0;  // the same on all ranks, as the next one
+  std::array<uint64_t, kStrategies> nTurns{};
+  uint64_t lastCompressed = 0;  // turn
+  uint64_t nPooled = 0;         // rounds whose figures are on their way
+  uint64_t nHeard = 0;          // rounds
 
   // The last turn did not take place.
   void takeBack() {
     --nextTurn;
     stopwatch.giveUp(nextTurn);
-    nCompressed -= chooser.did(nextTurn) == Strategy::compress;
+    --nTurns[static_cast<size_t>(chooser.did(nextTurn))];
   }
 };
 

@@ -15,13 +15,15 @@ Result<void> Stopwatch::allocate(const DeviceTable& device) {
 
 void Stopwatch::start(uint64_t turn, void* stream) {
   Lap& lap = lapOf(turn);
-  if (turn > 0 && (isIn(turn - 1, Phase::started) || isIn(turn - 1, Phase::crowded))) {
-    if (isIn(turn - 1, Phase::started)) giveUp(turn - 1);
-    lap.state.store(stateOf(turn, Phase::crowded));
-    return;
-  }
+  if (turn > 0 && (isIn(turn - 1, Phase::started) || isIn(turn - 1, Phase::untimed)))
+    return startUntimed(turn);
   lap.state.store(stateOf(turn, Phase::none));
   if (lap.start && lap.start.record(stream).ok()) lap.state.store(stateOf(turn, Phase::started));
+}
+
+void Stopwatch::startUntimed(uint64_t turn) {
+  if (turn > 0 && isIn(turn - 1, Phase::started)) giveUp(turn - 1);
+  lapOf(turn).state.store(stateOf(turn, Phase::untimed));
 }
 
 void Stopwatch::stop(uint64_t turn, void* stream) {
@@ -32,7 +34,7 @@ void Stopwatch::stop(uint64_t turn, void* stream) {
 }
 
 void Stopwatch::giveUp(uint64_t turn) {
-  if (isIn(turn, Phase::started) || isIn(turn, Phase::crowded))
+  if (isIn(turn, Phase::started) || isIn(turn, Phase::untimed))
     lapOf(turn).state.store(stateOf(turn, Phase::none));
 }
 

@@ -18,9 +18,11 @@ class Stopwatch {
   // Not on the call path.
   Result<void> allocate(const DeviceTable& device);
 
-  // Around what is enqueued on `stream` for `turn`; the slot's device is current. A lap that
-  // another one begins in is given up with it, since they would be timed together.
+  // Around what is enqueued on `stream` for `turn`; the slot's device is current. A lap that another
+  // one begins in is given up with it, since they would be timed together: so each turn is begun,
+  // also one that is not to be timed.
   void start(uint64_t turn, void* stream);
+  void startUntimed(uint64_t turn);
   void stop(uint64_t turn, void* stream);
   void giveUp(uint64_t turn);
 
@@ -30,8 +32,8 @@ class Stopwatch {
   std::optional<uint64_t> time(uint64_t turn) const;
 
  private:
-  // crowded: on its way, but together with others
-  enum class Phase : uint8_t { none, started, stopped, crowded };
+  // untimed: on its way
+  enum class Phase : uint8_t { none, started, stopped, untimed };
   struct Lap {
     Event start, stop;
     std::atomic<uint64_t> state{0};  // turn and phase

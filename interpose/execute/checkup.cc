@@ -30,7 +30,8 @@ Result<void> hear(CommState& comm, Slot& slot, uint64_t call) {
 }
 
 bool hasCheckup(const BatchItem& item) {
-  return item.slot->checkup != nullptr && item.captureId == 0 && !item.connectOnly;
+  return item.slot->checkup != nullptr && item.captureId == 0 && !item.connectOnly &&
+         !item.turn.isQuick();
 }
 
 TallyLaunch tallyOf(const BatchItem& item, const void* values) {
@@ -51,7 +52,7 @@ bool willBeExamined(const BatchItem& item, uint64_t nBefore) {
 }
 
 Result<void> beginCall(BatchItem& item) {
-  item.plan = item.slot->plan;
+  item.plan = item.turn.isQuick() ? *item.slot->quickPlan : item.slot->plan;
   if (!hasCheckup(item)) return {};
   Checkup& checkup = *item.slot->checkup;
   const uint64_t call = checkup.nextCall;

@@ -19,18 +19,19 @@ CallContext contextOf(const BatchItem& item) {
                      .type = item.plan.type,
                      .planId = item.plan.planId,
                      .slot = static_cast<uint32_t>(slot.identity),
-                     .state = slot.state(),
+                     .state = item.turn.isQuick() ? slot.quickState() : slot.state(),
                      .fault = item.comm->resources.fault.as<uint32_t>()};
 }
 
 // The figures of captured calls could not be read back: nothing of the host runs when they do.
 bool isMeasured(const BatchItem& item) {
   const auto every = static_cast<uint64_t>(processParams().params.measureEvery);
-  return !isCaptured(item) && (item.examined || item.slot->calls % every == 0);
+  return !isCaptured(item) && !item.turn.isQuick() &&
+         (item.examined || item.slot->calls % every == 0);
 }
 
 CodingRule ruleOf(const BatchItem& item) {
-  CodingRule rule = item.slot->rule;
+  CodingRule rule = item.turn.isQuick() ? CodingRule{} : item.slot->rule;
   rule.measure = isMeasured(item);
   return rule;
 }
@@ -96,6 +97,7 @@ Result<void> probeInput(const BatchItem& item) {
 
 Result<void> takeResiduals(BatchItem& item) {
   Slot& slot = *item.slot;
+  if (item.turn.isQuick()) return {};
   if (isCaptured(item)) {
     item.residuals = slot.capturedResiduals(deviceOf(item), item.captureId);
     return {};

@@ -60,13 +60,13 @@ void takeTurn(const std::shared_ptr<CommState>& comm, Decided& decided) {
   CommState::Decision& decision = decided.decision;
   const bool isReady = decision.reason == Reason::none;
   if (decision.captureId != 0 || !(isReady || decision.reason == Reason::preparing)) return;
-  const auto isCompressed = beginTurn(comm, *decision.slot, isReady);
-  if (!isCompressed.ok()) {
-    comm->fail(isCompressed.error());
+  const auto turn = beginTurn(comm, *decision.slot, isReady);
+  if (!turn.ok()) {
+    comm->fail(turn.error());
     return;
   }
-  decided.turn = lastTurn(*decision.slot);
-  if (isReady && !isCompressed.value()) decision.reason = Reason::slower;
+  decided.turn = turn.value();
+  if (isReady && decided.turn.strategy == Strategy::pass) decision.reason = Reason::slower;
 }
 
 Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) {

@@ -16,6 +16,7 @@ constexpr uint64_t kRound = StrategyChooser::kRound;
 using RoundFigures = std::array<uint64_t, kRound>;
 
 static_assert(kNotTimed == kNoFigure);
+static_assert(kStrategies == std::size(kStrategyTexts));
 
 // How long after a round its last call may still be on its way: the figures of slow links are worth
 // more than a short wait.
@@ -77,16 +78,19 @@ void poolInBackground(const std::shared_ptr<CommState>& comm, Slot& slot, uint64
 void report(const CommState& comm, const Slot& slot, Strategy before) {
   const StrategyChooser& chooser = slot.strategy->chooser;
   StrategyFigures& figures = slot.stats->strategy;
-  figures.passTime.store(chooser.passTime(), std::memory_order_relaxed);
-  figures.compressTime.store(chooser.compressTime(), std::memory_order_relaxed);
+  for (size_t i = 0; i < kStrategies; ++i)
+    figures.times[i].store(chooser.time(static_cast<Strategy>(i)), std::memory_order_relaxed);
   figures.trials.store(chooser.nTrials(), std::memory_order_relaxed);
-  const bool passes = chooser.choice() == Strategy::pass;
-  figures.passes.store(passes, std::memory_order_relaxed);
-  if (chooser.choice() == before) return;
-  CINCH_INFO("POLICY", "%s: %s %s from here on: %.0f us plain, %.0f us compressed",
-             comm.name.c_str(), slot.name.c_str(), passes ? "passes" : "is compressed",
-             static_cast<double>(chooser.passTime()) / 1e3,
-             static_cast<double>(chooser.compressTime()) / 1e3);
+  const Strategy choice = chooser.choice();
+  figures.choice.store(static_cast<uint32_t>(choice), std::memory_order_relaxed);
+  if (choice == before) return;
+  const auto microseconds = [&](Strategy strategy) {
+    return static_cast<double>(chooser.time(strategy)) / 1e3;
+  };
+  CINCH_INFO("POLICY", "%s: %s: %s from here on: %.0f us plain, %.0f us compressed, %.0f us quick",
+             comm.name.c_str(), slot.name.c_str(), kStrategyTexts[static_cast<size_t>(choice)],
+             microseconds(Strategy::pass), microseconds(Strategy::compress),
+             microseconds(Strategy::quick));
 }
 
 Result<void> hearRound(CommState& comm, Slot& slot, uint64_t round) {
@@ -120,42 +124,43 @@ Result<void> beginRound(const std::shared_ptr<CommState>& comm, Slot& slot, uint
   return {};
 }
 
-// What is also reduced exactly takes longer, and so does the first compressed call.
-bool isTypical(const Slot& slot) {
-  const uint64_t call = slot.strategy->nCompressed;
-  return call > 0 && !(slot.checkup && slot.checkup->schedule.examines(call));
+// What is also reduced exactly takes longer, and so does the first call of a kind.
+bool isTypical(const Slot& slot, Strategy strategy) {
+  const uint64_t call = slot.strategy->nTurns[static_cast<size_t>(strategy)];
+  if (strategy == Strategy::pass) return true;
+  if (call == 0) return false;
+  return strategy == Strategy::quick || !slot.checkup || !slot.checkup->schedule.examines(call);
 }
 
-void noteTurn(Slot& slot, uint64_t turn, bool isCompressed) {
+void noteTurn(Slot& slot, const Turn& turn) {
   SlotStrategy& own = *slot.strategy;
-  if (!isCompressed) return own.chooser.note(turn, Strategy::pass, true);
-  own.chooser.note(turn, Strategy::compress, isTypical(slot));
+  own.chooser.note(turn.number, turn.strategy, isTypical(slot, turn.strategy));
+  ++own.nTurns[static_cast<size_t>(turn.strategy)];
+  if (turn.strategy != Strategy::compress) return;
   // What it left out long ago is of no use any more.
-  if (turn - own.lastCompressed > 2 * kRound) slot.dropResiduals();
-  own.lastCompressed = turn;
-  ++own.nCompressed;
+  if (turn.number - own.lastCompressed > 2 * kRound) slot.dropResiduals();
+  own.lastCompressed = turn.number;
 }
 
 }  // namespace
 
-Result<bool> beginTurn(const std::shared_ptr<CommState>& comm, Slot& slot, bool isReady) {
-  if (!slot.strategy) return isReady;
-  const uint64_t turn = slot.strategy->nextTurn;
-  if (turn % kRound == 0) CINCH_TRY(beginRound(comm, slot, turn / kRound));
-  const bool isCompressed = isReady && slot.strategy->chooser.at(turn) == Strategy::compress;
-  noteTurn(slot, turn, isCompressed);
-  ++slot.strategy->nextTurn;
-  return isCompressed;
-}
-
-Turn lastTurn(Slot& slot) {
-  return slot.strategy ? Turn{&slot, slot.strategy->nextTurn - 1} : Turn{};
+Result<Turn> beginTurn(const std::shared_ptr<CommState>& comm, Slot& slot, bool isReady) {
+  if (!slot.strategy) return Turn{.strategy = isReady ? Strategy::compress : Strategy::pass};
+  SlotStrategy& own = *slot.strategy;
+  Turn turn{.slot = &slot, .number = own.nextTurn};
+  if (turn.number % kRound == 0) CINCH_TRY(beginRound(comm, slot, turn.number / kRound));
+  turn.strategy = isReady ? own.chooser.at(turn.number) : Strategy::pass;
+  noteTurn(slot, turn);
+  ++own.nextTurn;
+  return turn;
 }
 
 void startTurn(const CommState& comm, const Turn& turn, CUstream_st* stream) {
   if (turn.slot == nullptr) return;
+  SlotStrategy& own = *turn.slot->strategy;
+  if (!own.chooser.isTimed(turn.number)) return own.stopwatch.startUntimed(turn.number);
   const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
-  turn.slot->strategy->stopwatch.start(turn.number, stream);
+  own.stopwatch.start(turn.number, stream);
 }
 
 void endTurn(const CommState& comm, const Turn& turn, CUstream_st* stream, bool isEnqueued) {

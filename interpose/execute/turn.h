@@ -12,14 +12,15 @@ namespace cinch {
 struct Turn {
   Slot* slot = nullptr;  // null: the call is not one
   uint64_t number = 0;
+  Strategy strategy = Strategy::compress;
+
+  bool isQuick() const { return strategy == Strategy::quick; }
 };
 
-// A counted call of `slot` begins, which is compressed if it can be and is to be: `isReady` is the
-// same on all ranks. False where it is to pass. At the end of a round it may wait for the other
-// ranks' figures; an error means that the communicator cannot be used.
-Result<bool> beginTurn(const std::shared_ptr<CommState>& comm, Slot& slot, bool isReady);
-// The turn that beginTurn() began last.
-Turn lastTurn(Slot& slot);
+// A counted call of `slot` begins, which passes where the slot is not ready: `isReady` is the same
+// on all ranks. At the end of a round it may wait for the other ranks' figures; an error means that
+// the communicator cannot be used.
+Result<Turn> beginTurn(const std::shared_ptr<CommState>& comm, Slot& slot, bool isReady);
 
 // Around what the turn enqueues on `stream`; without effect where there is no turn. It is not timed
 // unless `isEnqueued`.

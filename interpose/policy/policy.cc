@@ -154,6 +154,10 @@ Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_
   return coding;
 }
 
+const codec::CodecInfo& quickCodec() {
+  return *codec::findCodec(kStatelessCodec);
+}
+
 bool marksNewLayout(const Signature& signature) {
   return signature.kind == CallKind::broadcast &&
          (signature.dataType == ncclInt32 || signature.dataType == ncclInt64);

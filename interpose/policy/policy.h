@@ -60,6 +60,9 @@ struct Coding {
 Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_t rank,
                 const Rule* rule = nullptr);
 
+// Of quick calls: coded in little time, and with so small an error that no feedback is needed.
+const codec::CodecInfo& quickCodec();
+
 // True for a call that marks a new layout of the buckets to come, as PyTorch DDP's integer
 // broadcasts of bucket order do: residuals must not outlive it.
 bool marksNewLayout(const Signature& signature);

@@ -57,7 +57,7 @@ TEST(StatsFormat, JsonHoldsEveryFigure) {
                             "guard": {"checks": 0, "breaches": 0, "nmse": 0.0,
                                       "power_ratio": 0.0, "cosine": 0.0, "budget": 0.0},
                             "strategy": {"choice": "compress", "plain_us": 0.0,
-                                         "compressed_us": 0.0, "trials": 0}})"));
+                                         "compressed_us": 0.0, "quick_us": 0.0, "trials": 0}})"));
   EXPECT_EQ(comm.at("calls").size(), 2u);
   EXPECT_EQ(comm.at("calls").at(0),
             json::parse(R"({"name": "AllReduce fp32 Sum x 4194304", "class": "gradient",

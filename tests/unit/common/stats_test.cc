@@ -98,10 +98,11 @@ TEST(Report, WhatFewSlotsHaveIsRead) {
   slot.guard.powerRatio = 1.5;
   slot.guard.cosine = 0.75;
   slot.guard.budget = 0.5;
-  slot.strategy.passTime += 1500;
-  slot.strategy.compressTime += 2000;
+  slot.strategy.times[0] += 1500;
+  slot.strategy.times[1] += 2000;
+  slot.strategy.times[2] += 2500;
   slot.strategy.trials += 6;
-  slot.strategy.passes = true;
+  slot.strategy.choice = 0;
   const json shown = json::parse(report.json()).at("communicators").at(0).at("slots").at(0);
   EXPECT_EQ(shown.at("residual_strangers"), 1);
   EXPECT_EQ(shown.at("residual_overflows"), 2);
@@ -111,10 +112,11 @@ TEST(Report, WhatFewSlotsHaveIsRead) {
   EXPECT_EQ(shown.at("guard"), json::parse(R"({"checks": 4, "breaches": 5, "nmse": 0.25,
                                                "power_ratio": 1.5, "cosine": 0.75,
                                                "budget": 0.5})"));
-  EXPECT_EQ(shown.at("strategy"), json::parse(R"({"choice": "pass", "plain_us": 1.5,
-                                                  "compressed_us": 2.0, "trials": 6})"));
-  EXPECT_NE(report.text().find("1.5 us plain and 2 us compressed at the last of 6 trials, so that "
-                               "it passes"),
+  EXPECT_EQ(shown.at("strategy"),
+            json::parse(R"({"choice": "pass", "plain_us": 1.5, "compressed_us": 2.0,
+                            "quick_us": 2.5, "trials": 6})"));
+  EXPECT_NE(report.text().find("1.5 us plain, 2 us compressed, 2.5 us quick at the last of 6 "
+                               "trials: pass"),
             std::string::npos);
 }
 

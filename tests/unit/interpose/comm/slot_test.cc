@@ -247,7 +247,7 @@ TEST_F(SlotTest, EveryFailedAllocationIsReportedAndNothingLeaks) {
     if (succeeded) break;
     ++failures;
   }
-  EXPECT_EQ(failures, 9) << "five buffers, an event, a copy, a clearing, its record";
+  EXPECT_EQ(failures, 10) << "five buffers, an event, two copies, a clearing, its record";
 }
 
 }  // namespace

@@ -59,9 +59,9 @@ TEST_F(TurnTest, PassWherePlainCallsAreFaster) {
   EXPECT_GE(test::passedCalls(*ranks_[0]->comm, Reason::slower), 50u);
   for (int rank : {0, 1}) {
     const StrategyFigures& figures = work.slot(rank).stats->strategy;
-    EXPECT_TRUE(figures.passes.load());
-    EXPECT_EQ(figures.passTime.load(), 1000000u);
-    EXPECT_EQ(figures.compressTime.load(), 6000000u) << "the thread encodes both ranks' values";
+    EXPECT_TRUE(figures.choice.load() == 0);
+    EXPECT_EQ(figures.times[0].load(), 1000000u);
+    EXPECT_EQ(figures.times[1].load(), 6000000u) << "the thread encodes both ranks' values";
     EXPECT_EQ(figures.trials.load(), 1u);
   }
 }
@@ -71,7 +71,7 @@ TEST_F(TurnTest, AreCompressedWhereThatIsFaster) {
   const Work work(ranks_, CallKind::allReduce, kCount);
   getReady(work);
   EXPECT_EQ(passes(work, 100), 0u);
-  EXPECT_FALSE(work.slot(0).stats->strategy.passes.load());
+  EXPECT_FALSE(work.slot(0).stats->strategy.choice.load() == 0);
   EXPECT_GT(work.slot(0).stats->guard.checks.load(), 3u) << "examined calls are not timed";
   EXPECT_EQ(strategyOf(work, 0).chooser.nTrials(), 1u);
 }
@@ -107,7 +107,7 @@ TEST_F(TurnTest, OfOneGroupAreNotTimed) {
   getReady(work);
   for (int group = 0; group < 20; ++group)
     ASSERT_EQ(test::runInGroup({&work, &work, &work, &work, &work}), ncclSuccess);
-  EXPECT_EQ(strategyOf(work, 0).chooser.compressTime(), 0u);
+  EXPECT_EQ(strategyOf(work, 0).chooser.time(Strategy::compress), 0u);
   EXPECT_EQ(strategyOf(work, 1).nextTurn, strategyOf(work, 0).nextTurn);
   EXPECT_EQ(work.received(0), work.received(1));
 }
@@ -120,7 +120,7 @@ TEST_F(TurnTest, OfDifferentSlotsInOneGroupAre) {
   for (uint64_t group = 0; group < 3 * kSettled; ++group)
     ASSERT_EQ(test::runInGroup({&first, &second}), ncclSuccess);
   for (const Work* work : {&first, &second}) {
-    EXPECT_TRUE(work->slot(0).stats->strategy.passes.load());
+    EXPECT_TRUE(work->slot(0).stats->strategy.choice.load() == 0);
     EXPECT_TRUE(isExact(*work));
   }
 }
@@ -132,16 +132,17 @@ TEST_F(TurnTest, ThatAreSimulatedAreTakenBack) {
   for (uint64_t step = 0; step < 60; ++step) {
     passes(work, 1);
     SlotStrategy& strategy = strategyOf(work, 0);
-    const uint64_t turn = strategy.nextTurn, nCompressed = strategy.nCompressed;
+    const uint64_t turn = strategy.nextTurn;
+    const auto nTurns = strategy.nTurns;
     test::groupStart();
     ASSERT_EQ(work.part(0).submit(), ncclSuccess);
     OpenGroup::forget(test::fakeRealTable());
     fakeReal().depth = 0;
     fakeReal().recorded.clear();
     EXPECT_EQ(strategy.nextTurn, turn);
-    EXPECT_EQ(strategy.nCompressed, nCompressed);
+    EXPECT_EQ(strategy.nTurns, nTurns);
   }
-  EXPECT_TRUE(work.slot(0).stats->strategy.passes.load());
+  EXPECT_TRUE(work.slot(0).stats->strategy.choice.load() == 0);
 }
 
 TEST_F(TurnTest, ThatNcclRefusesAreTakenBack) {

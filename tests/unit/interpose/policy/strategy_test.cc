@@ -18,16 +18,16 @@ constexpr uint64_t kMicrosecond = 1000, kMillisecond = 1000 * kMicrosecond;
 class Job {
  public:
   using Time = std::function<uint64_t(uint64_t turn, Strategy done)>;
-  explicit Job(Time time) : time_(std::move(time)) {}
+  explicit Job(Time time, bool mayBeQuick = false) : chooser(mayBeQuick), time_(std::move(time)) {}
 
   Strategy step() {
     if (turn_ % kRound == 0 && turn_ >= 2 * kRound) hear(turn_ / kRound - 2);
     const bool isReady = turn_ >= 2;  // the calls before get the ranks ready
     const Strategy done = isReady ? chooser.at(turn_) : Strategy::pass;
-    chooser.note(turn_, done, turn_ != 2);  // the first compressed call takes longer
+    chooser.note(turn_, done, turn_ != 2 && turn_ != 3);  // the first of a kind takes longer
     const uint64_t time = time_(turn_, done);
     spent += time;
-    least_.push_back(time);
+    least_.push_back(chooser.isTimed(turn_) ? time : kNotTimed);
     ++turn_;
     return done;
   }
@@ -73,8 +73,8 @@ TEST(Strategy, TheFasterIsDoneAfterTwoRounds) {
   EXPECT_EQ(slow.passes(2), 2u) << "the ranks get ready";
   EXPECT_EQ(slow.passes(300), 0u);
   EXPECT_EQ(slow.chooser.choice(), Strategy::compress);
-  EXPECT_EQ(slow.chooser.passTime(), 10 * kMillisecond);
-  EXPECT_EQ(slow.chooser.compressTime(), 2 * kMillisecond);
+  EXPECT_EQ(slow.chooser.time(Strategy::pass), 10 * kMillisecond);
+  EXPECT_EQ(slow.chooser.time(Strategy::compress), 2 * kMillisecond);
 
   Job fast = steadyJob(100 * kMicrosecond, 400 * kMicrosecond);
   fast.passes(2 * kRound);
@@ -89,6 +89,35 @@ TEST(Strategy, WhatIsCloseIsTriedASecondTime) {
   close.passes(2 * kRound);
   EXPECT_EQ(close.chooser.nTrials(), 2u);
   EXPECT_EQ(close.passes(20 * kRound), 20 * kRound) << "too little is gained";
+}
+
+// Plain, compressed and quick calls of a slot that may make all three.
+Job threeWays(uint64_t pass, uint64_t compress, uint64_t quick) {
+  return Job(
+      [=](uint64_t, Strategy done) {
+        return done == Strategy::pass ? pass : done == Strategy::quick ? quick : compress;
+      },
+      true);
+}
+
+TEST(Strategy, OfThreeTheFastestIsDone) {
+  const uint64_t times[] = {1000, 2000, 4000};
+  uint64_t order[] = {0, 1, 2};
+  do {
+    Job job = threeWays(times[order[0]], times[order[1]], times[order[2]]);
+    for (uint64_t turn = 0; turn < 2 * kRound; ++turn) job.step();
+    const auto fastest = static_cast<Strategy>(std::find(order, order + 3, 0u) - order);
+    for (int turn = 0; turn < 300; ++turn) ASSERT_EQ(job.step(), fastest);
+    EXPECT_EQ(job.chooser.nTrials(), 1u);
+    for (size_t i = 0; i < kStrategies; ++i)
+      EXPECT_EQ(job.chooser.time(static_cast<Strategy>(i)), times[order[i]]);
+  } while (std::next_permutation(order, order + 3));
+}
+
+TEST(Strategy, QuickCallsAreMadeOnlyWhereTheyMayBe) {
+  std::mt19937_64 random(3);
+  Job job([&](uint64_t, Strategy) { return random() % 100000; });
+  for (int turn = 0; turn < 2000; ++turn) ASSERT_NE(job.step(), Strategy::quick);
 }
 
 TEST(Strategy, ALargeChangeOfTheLinkIsFollowedWithinFiftyTurns) {
@@ -158,7 +187,7 @@ TEST(Strategy, ASmallDriftIsLookedIntoWhenItLasts) {
 TEST(Strategy, RanksThatHearTheSameDoTheSame) {
   std::mt19937_64 random(7);
   for (int run = 0; run < 200; ++run) {
-    StrategyChooser ranks[2];
+    StrategyChooser ranks[2] = {StrategyChooser(run % 2 == 0), StrategyChooser(run % 2 == 0)};
     for (uint64_t turn = 0; turn < 60 * kRound; ++turn) {
       if (turn % kRound == 0 && turn >= 2 * kRound) {
         std::vector<uint64_t> least(random() % 9 == 0 ? 0 : kRound);
@@ -170,7 +199,7 @@ TEST(Strategy, RanksThatHearTheSameDoTheSame) {
       const bool isTimed = random() % 5 != 0;
       for (StrategyChooser& rank : ranks) rank.note(turn, rank.at(turn), isTimed);
     }
-    ASSERT_EQ(ranks[0].passTime(), ranks[1].passTime());
+    ASSERT_EQ(ranks[0].time(Strategy::pass), ranks[1].time(Strategy::pass));
   }
 }
 

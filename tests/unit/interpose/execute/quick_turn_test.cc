@@ -1,0 +1,108 @@
+// Calls of slots whose turns may be quick: CINCH_CODEC=auto with CINCH_STRATEGY=auto.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "interpose/execute/turn.h"
+#include "tests/unit/interpose/support/job.h"
+
+namespace cinch {
+namespace {
+
+using test::fakeDevice;
+using test::fakeReal;
+using test::Work;
+
+constexpr size_t kCount = 40000;
+constexpr uint64_t kRound = StrategyChooser::kRound;
+
+double errorOf(const Work& work) {
+  const std::vector<float> expected = work.expected(0), &received = work.received(0);
+  double error = 0, power = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    error += std::pow(static_cast<double>(expected[i] - received[i]), 2);
+    power += std::pow(static_cast<double>(expected[i]), 2);
+  }
+  return error / power;
+}
+
+class QuickTurnTest : public test::JobTest {
+ protected:
+  void SetUp() override {
+    JobTest::SetUp();
+    ranks_ = test::makeRanks(2);
+  }
+  void TearDown() override {
+    awaitBackground(ranks_);
+    EXPECT_TRUE(fakeReal().isIdle());
+  }
+  // What a step did, by its error.
+  static Strategy step(const Work& work) {
+    EXPECT_EQ(test::runInGroup({&work}), ncclSuccess);
+    EXPECT_EQ(work.received(0), work.received(1));
+    const double error = errorOf(work);
+    EXPECT_LT(error, 0.15);
+    return error == 0 ? Strategy::pass : error < 1e-4 ? Strategy::quick : Strategy::compress;
+  }
+  static void finds(const Work& work, Strategy strategy, int nSteps) {
+    for (int i = 0; i < nSteps; ++i) EXPECT_EQ(step(work), strategy);
+    EXPECT_EQ(work.slot(0).strategy->chooser.choice(), strategy);
+  }
+
+  test::TestRanks ranks_;
+};
+
+TEST_F(QuickTurnTest, TheFirstRoundTriesAllThree) {
+  const Work work(ranks_, CallKind::allReduce, kCount);
+  getReady(work);
+  for (uint64_t turn = work.slot(0).strategy->nextTurn; turn < kRound; ++turn)
+    EXPECT_EQ(step(work), turn % 2 == 0 ? Strategy::compress : Strategy::quick);
+}
+
+// The device's clock stands still but for what the calls cost; an encode of either kind is one
+// call, so that only what else a compressed one does tells them apart.
+TEST_F(QuickTurnTest, WhatIsFasterIsDone) {
+  fakeDevice().costs = {{"AllReduce", 9}, {"encode", 1}, {"probe", 3}};
+  const Work work(ranks_, CallKind::allReduce, kCount);
+  getReady(work);
+  for (uint64_t turn = 0; turn < 2 * kRound; ++turn) step(work);
+  finds(work, Strategy::quick, 50);
+  fakeDevice().costs = {{"AllReduce", 1}, {"encode", 10}};
+  for (int turn = 0; turn < 50; ++turn) step(work);
+  finds(work, Strategy::pass, 50);
+}
+
+TEST_F(QuickTurnTest, NonFiniteValuesOfAQuickCallLeaveNoTrace) {
+  fakeDevice().costs = {{"AllReduce", 9}, {"encode", 1}, {"probe", 3}};
+  const Work work(ranks_, CallKind::allReduce, kCount);
+  getReady(work);
+  for (uint64_t turn = 0; turn < 3 * kRound; ++turn) step(work);
+  ASSERT_EQ(step(work), Strategy::quick);
+  auto* values = static_cast<float*>(const_cast<void*>(work.part(0).call.send));
+  const float kept = values[7];
+  values[7] = std::numeric_limits<float>::infinity();
+  ASSERT_EQ(test::runInGroup({&work}), ncclSuccess);
+  EXPECT_FALSE(std::isfinite(work.received(1)[7]));
+  values[7] = kept;
+  for (uint64_t turn = 0; turn < 4 * kRound; ++turn) step(work);
+}
+
+// A compressed call leaves values that are not finite in its residuals, which the next one that has
+// any must not add, whatever comes between.
+TEST_F(QuickTurnTest, NonFiniteResidualsWaitForTheNextCallThatHasThem) {
+  const Work work(ranks_, CallKind::allReduce, kCount);
+  getReady(work);
+  while (work.slot(0).strategy->nextTurn % 2 == 1) step(work);
+  auto* values = static_cast<float*>(const_cast<void*>(work.part(0).call.send));
+  const float kept = values[7];
+  values[7] = std::numeric_limits<float>::quiet_NaN();
+  ASSERT_EQ(test::runInGroup({&work}), ncclSuccess);
+  EXPECT_TRUE(std::isnan(work.received(1)[7]));
+  values[7] = kept;
+  EXPECT_EQ(step(work), Strategy::quick);
+  EXPECT_EQ(step(work), Strategy::compress);
+}
+
+}  // namespace
+}  // namespace cinch
