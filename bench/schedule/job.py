@@ -44,6 +44,7 @@ class Size:
     seconds: list
     nmse: list
     bits: float | None  # per value on the wire, of compressed calls
+    strategy: dict  # what Cinch's report says of its choice
 
     def median(self, first):
         return statistics.median(self.seconds[first:])
@@ -98,20 +99,19 @@ class Runner:
     def _read(self, task, rank, folder):
         with open(f"{folder}/out{rank}.json", encoding="utf-8") as file:
             found = json.load(file)["sizes"]
-        bits = {} if VARIANTS[task.variant] is None else _bits(f"{folder}/stats{rank}.json", task)
-        return {
-            size["bytes"]: Size(size["seconds"], size["nmse"], bits.get(size["bytes"]))
-            for size in found
-        }
+        slots = {} if VARIANTS[task.variant] is None else _slots(f"{folder}/stats{rank}.json", task)
+        sizes = {}
+        for size in found:
+            slot = slots.get(size["bytes"], {})
+            sizes[size["bytes"]] = Size(
+                size["seconds"], size["nmse"], slot.get("bits_per_value"), slot.get("strategy", {})
+            )
+        return sizes
 
 
-def _bits(path, task):
-    """{bytes: bits per value} of what was compressed."""
+def _slots(path, task):
+    """{bytes: what the report says} of what was compressed."""
     width = 4 if task.kind == "fp32" else 2
     with open(path, encoding="utf-8") as file:
         slots = json.load(file)["communicators"][0]["slots"]
-    return {
-        int(slot["name"].rsplit(" ", 1)[1]) * width: slot["bits_per_value"]
-        for slot in slots
-        if slot["calls"]
-    }
+    return {int(slot["name"].rsplit(" ", 1)[1]) * width: slot for slot in slots if slot["calls"]}

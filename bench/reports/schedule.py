@@ -1,0 +1,78 @@
+"""Is Cinch ever slower than plain NCCL? The grid of bench/schedule on the emulator, what happens when
+a link changes, and the tuner plugin's conformance, all measured now. What this version cannot do yet
+is null, and fails the report: chunks that overlap, and sums inside a host."""
+
+import os
+import subprocess
+import sys
+
+from schedule import adapt, grid, heat
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.join(ROOT, "build")
+TARGETS = "cinch_tool cinch cinch_codec_host cinch_emulator_nccl cinch_emulator_cudart"
+PREPARE = f"""
+. tools/setup.sh
+set_up
+cmake --preset release
+cmake --build --preset release --target {TARGETS}
+"""
+BOUND_LINK, BOUND_BYTES = "100mbit", 64 << 20
+FP32_BITS = 32
+# How much slower auto may be than plain NCCL, and than the best fixed choice; how close to what the
+# wire allows it has to come; how soon it has to follow a link.
+VS_PASS, VS_BEST, BOUND, ADAPT_STEPS = 1.05, 1.1, 0.85, 50
+SLEEPER = 1.2  # how far apart two runs' estimates may be
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def bound_fraction(cells):
+    """How much of 32 / wire bits is gained over plain NCCL, with two ranks."""
+    for cell in cells:
+        if (cell["link"], cell["bytes"], cell["type"]) != (BOUND_LINK, BOUND_BYTES, "fp32"):
+            continue
+        if (cell["hosts"], cell["ranks_per_host"]) == (2, 1):
+            return cell["variants"]["auto"]["bits"] / FP32_BITS / cell["vs_pass"]
+    raise LookupError("the grid lacks the cell of the bound")
+
+
+def is_unmoved(sleeper):
+    """Whether a rank that sleeps leaves the estimate as it is."""
+    awake, asleep = (sleeper[name]["compressed_us"] for name in ("awake", "asleep"))
+    alike = sleeper["awake"]["choice"] == sleeper["asleep"]["choice"]
+    return alike and max(awake, asleep) <= SLEEPER * min(awake, asleep)
+
+
+def measure():
+    subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", PREPARE], cwd=ROOT, check=True, stdout=sys.stderr
+    )
+    changes = adapt.measure(BUILD)
+    say(f"== {changes}")
+    cells = grid.measure(grid.parse([BUILD, "--rounds", "1"]))["cells"]
+    say(heat.table(cells))
+    say(heat.maps(cells))
+    figures = {
+        "worst_vs_pass": max(cell["vs_pass"] for cell in cells),
+        "worst_vs_best": max(cell["vs_best"] for cell in cells),
+        "bound_fraction_64M_100Mbit": bound_fraction(cells),
+        "overlap_ratio": None,
+        "cross_host_bytes_ratio": None,
+        "adapt_steps": max(change["adapt_steps"] for change in changes["follow"]),
+        "sleeper_unmoved": is_unmoved(changes["sleeper"]),
+        "wrong": sum(change["wrong"] for change in changes["follow"]),
+    }
+    passed = (
+        None not in figures.values()
+        and figures["worst_vs_pass"] <= VS_PASS
+        and figures["worst_vs_best"] <= VS_BEST
+        and figures["bound_fraction_64M_100Mbit"] >= BOUND
+        and figures["adapt_steps"] <= ADAPT_STEPS
+        and figures["sleeper_unmoved"]
+        and figures["wrong"] == 0
+        and all(change["ranks_alike"] for change in changes["follow"])
+    )
+    return figures, passed
