@@ -173,6 +173,16 @@ std::string statsPath(const Params& params) {
   return *wanted ? expandPath("cinch-stats.%h.%p") : std::string();
 }
 
+std::string cacheFolder(const Params& params) {
+  if (!params.cacheDir.empty()) return expandPath(params.cacheDir);
+  const auto below = [](const char* variable, const char* folder) {
+    const char* const home = environmentVariable(variable);
+    return home == nullptr || *home != '/' ? std::string() : std::string(home) + folder;
+  };
+  const std::string shared = below("XDG_CACHE_HOME", "/cinch");
+  return shared.empty() ? below("HOME", "/.cache/cinch") : shared;
+}
+
 std::string expandPath(const std::string& pattern) {
   std::string path;
   for (size_t i = 0; i < pattern.size(); ++i) {

@@ -89,6 +89,10 @@ const char* environmentVariable(const char* name);
 // The path that the report goes to, expanded: empty where CINCH_STATS asks for none.
 std::string statsPath(const Params& params);
 
+// The folder of what was measured on this machine, expanded: empty where neither CINCH_CACHE_DIR
+// nor a home says which.
+std::string cacheFolder(const Params& params);
+
 // Replaces %h by the short host name and %p by the process id, %% by %; any other % stays.
 std::string expandPath(const std::string& pattern);
 
