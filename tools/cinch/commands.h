@@ -54,6 +54,13 @@ struct Options;
 // Measures a collective as nccl-tests does, on every rank of the job or on ranks of its own.
 int runBenchmark(const bench::Options& options);
 
+namespace tune {
+struct Options;
+}
+
+// Measures what NCCL could choose beside what it does choose, and writes the tuner plugin's rules.
+int runTune(const tune::Options& options);
+
 // Writes what is wrong with the CINCH_* variables to stderr.
 void printWarnings();
 

@@ -6,6 +6,7 @@
 
 #include "tools/cinch/bench/options.h"
 #include "tools/cinch/commands.h"
+#include "tools/cinch/tune/options.h"
 
 namespace {
 
@@ -81,6 +82,14 @@ void addBench(CLI::App& app, cinch::bench::Options& options, int& status) {
   bench->callback([&options, &status] { status = cinch::runBenchmark(options); });
 }
 
+void addTune(CLI::App& app, cinch::tune::Options& options, int& status) {
+  CLI::App* tune = app.add_subcommand(
+      "tune",
+      "measure NCCL's algorithms, protocols and channels, and write the tuner plugin's rules");
+  cinch::tune::addOptions(*tune, options);
+  tune->callback([&options, &status] { status = cinch::runTune(options); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -93,11 +102,13 @@ int main(int argc, char** argv) {
   OutputFormat configFormat = OutputFormat::text;
   cinch::ExplainOptions explainOptions;
   cinch::bench::Options benchOptions;
+  cinch::tune::Options tuneOptions;
   int status = cinch::kExitOk;
   addRun(app, runOptions, status);
   addConfig(app, configFormat, status);
   addExplain(app, explainOptions, status);
   addBench(app, benchOptions, status);
+  addTune(app, tuneOptions, status);
   try {
     app.parse(own, argv);
   } catch (const CLI::Success& request) {  // --help, --version

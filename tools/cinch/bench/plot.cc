@@ -9,13 +9,6 @@
 namespace cinch::bench {
 namespace {
 
-// In single quotes, where gnuplot takes all but those as they are.
-std::string quoted(const std::string& text) {
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? std::string("''") : std::string(1, c);
-  return result + "'";
-}
-
 std::string terminalOf(const std::string& file) {
   const std::string suffix = std::filesystem::path(file).extension().string();
   if (suffix == ".svg") return "svg size 900,800 background 'white'";
@@ -43,10 +36,20 @@ std::string dataOf(const std::vector<Row>& rows, double linkGigabits) {
 
 }  // namespace
 
+// In single quotes, where gnuplot takes all but those as they are.
+std::string quotedForPlot(const std::string& text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("''") : std::string(1, c);
+  return result + "'";
+}
+
+std::string plotOutput(const std::string& file) {
+  return fmt::format("set terminal {}\nset output {}\n", terminalOf(file), quotedForPlot(file));
+}
+
 std::string plotScript(const RunFacts& facts, const std::vector<Row>& rows, double linkGigabits,
                        const std::string& file) {
-  std::string text =
-      fmt::format("set terminal {}\nset output {}\n", terminalOf(file), quoted(file));
+  std::string text = plotOutput(file);
   text += dataOf(rows, linkGigabits);
   text += fmt::format(
       "set multiplot layout 2,1 title {} noenhanced\n"
@@ -54,9 +57,9 @@ std::string plotScript(const RunFacts& facts, const std::vector<Row>& rows, doub
       "set key left top\nset ylabel 'effective bus bandwidth (GB/s)'\nset yrange [0:*]\n"
       "plot $data using 1:2 with linespoints title 'out of place', "
       "$data using 1:3 with linespoints title 'in place'",
-      quoted(fmt::format("{}, {} ranks, NCCL {}{}{}", facts.collective, facts.ranks,
-                         facts.ncclVersion, facts.emulator ? " (emulator)" : "",
-                         facts.cinch ? ", Cinch" : "")));
+      quotedForPlot(fmt::format("{}, {} ranks, NCCL {}{}{}", facts.collective, facts.ranks,
+                                facts.ncclVersion, facts.emulator ? " (emulator)" : "",
+                                facts.cinch ? ", Cinch" : "")));
   if (linkGigabits > 0)
     text +=
         fmt::format(", $data using 1:4 with lines dashtype 2 title 'bound of a {:g} Gbit/s link'",

@@ -13,6 +13,11 @@ namespace cinch::bench {
 std::string plotScript(const RunFacts& facts, const std::vector<Row>& rows, double linkGigabits,
                        const std::string& file);
 
+// The parts of a script that every plot has: where it goes, by the file's suffix, and text as
+// gnuplot takes it.
+std::string plotOutput(const std::string& file);
+std::string quotedForPlot(const std::string& text);
+
 Result<void> drawPlot(const std::string& script);
 
 }  // namespace cinch::bench
