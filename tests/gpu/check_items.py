@@ -20,8 +20,8 @@ LOSS_TOLERANCE = 0.05  # of train_lm under Cinch, relative
 
 # --- build ------------------------------------------------------------------------------------------------
 
-TARGETS = ("cinch", "cinch_codec_cuda", "nccl_net_cinch", "codec_gpu_test", "codec_gpu_bench", "two_ranks", "net_ranks",
-           "train_lm_gpu")
+TARGETS = ("cinch", "cinch_tool", "cinch_codec_cuda", "nccl_net_cinch", "nccl_tuner_cinch", "codec_gpu_test", "codec_gpu_bench",
+           "two_ranks", "net_ranks", "train_lm_gpu")
 
 
 def configure(context, nvcc):
