@@ -1,7 +1,7 @@
 #include "tuner_plugin/cost_writer.h"
 
-#include <algorithm>
 #include <chrono>
+#include <exception>
 #include <filesystem>
 #include <limits>
 
@@ -27,27 +27,34 @@ CostWriter::~CostWriter() {
   if (thread_.joinable()) thread_.join();
 }
 
-CostStore* CostWriter::acquire(uint64_t nRanks, uint64_t nNodes) {
+CostStore* CostWriter::acquire(uint64_t nRanks, uint64_t nNodes) noexcept {
   constexpr uint64_t kMaxInt = std::numeric_limits<int>::max();
   const bool isShape = nNodes > 0 && nNodes <= nRanks && nRanks <= kMaxInt;
   if (folder_.empty() || !isShape) return nullptr;
-  const std::string path =
-      costTablePath(folder_, static_cast<int>(nRanks), static_cast<int>(nNodes));
-  const std::lock_guard lock(mutex_);
-  auto file = std::find_if(files_.begin(), files_.end(),
-                           [&](const File& known) { return known.path == path; });
-  if (file == files_.end()) {
-    if (files_.size() == kMaxShapes) return nullptr;
-    files_.push_back(
-        {std::make_unique<CostStore>(static_cast<int>(nRanks), static_cast<int>(nNodes)), path});
-    file = std::prev(files_.end());
+  try {
+    const std::lock_guard lock(mutex_);
+    CostStore* const store = storeOf(static_cast<int>(nRanks), static_cast<int>(nNodes));
+    if (store == nullptr) return nullptr;
+    if (!thread_.joinable()) {
+      const SignalsBlocked blocked;
+      thread_ = std::thread([this] { run(); });
+    }
+    ++users_;
+    return store;
+  } catch (const std::exception& exception) {
+    CINCH_TUNER_WARN("NCCL's cost tables are not kept: %s", exception.what());
+    return nullptr;
   }
-  if (!thread_.joinable()) {
-    const SignalsBlocked blocked;
-    thread_ = std::thread([this] { run(); });
-  }
-  ++users_;
-  return file->store.get();
+}
+
+// Null where there are more shapes than anyone needs.
+CostStore* CostWriter::storeOf(int nRanks, int nNodes) {
+  const std::string path = costTablePath(folder_, nRanks, nNodes);
+  for (const File& file : files_)
+    if (file.path == path) return file.store.get();
+  if (files_.size() == kMaxShapes) return nullptr;
+  files_.push_back({std::make_unique<CostStore>(nRanks, nNodes), path});
+  return files_.back().store.get();
 }
 
 void CostWriter::release(CostStore* store) {

@@ -22,8 +22,8 @@ class CostWriter {
   CostWriter& operator=(const CostWriter&) = delete;
 
   // The store of all communicators of this shape, with a thread that writes it; null where nothing
-  // is written, or there are more shapes than anyone needs. Goes back by release().
-  CostStore* acquire(uint64_t nRanks, uint64_t nNodes);
+  // is written, which must not change what a rank chooses. Goes back by release().
+  CostStore* acquire(uint64_t nRanks, uint64_t nNodes) noexcept;
   // Writes what is new; after the last, the thread ends.
   void release(CostStore* store);
 
@@ -34,6 +34,7 @@ class CostWriter {
     size_t nWritten = 0;
   };
 
+  CostStore* storeOf(int nRanks, int nNodes);
   void run();
   void writeAll(std::unique_lock<std::mutex>& lock);
   Result<void> write(const std::string& path, const CostStore& store);

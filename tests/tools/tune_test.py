@@ -17,10 +17,10 @@ import unittest
 CINCH = None
 DEADLINE = 240
 
-# Stands where mpirun would, and never starts what it is given. LL has no tree here, four channels are fastest,
-# and 16 KiB are as NCCL has them whatever is chosen.
+# Stands where mpirun would, and never starts what it is given. LL has no tree here, LL128 hangs, four channels are
+# fastest, and 16 KiB are as NCCL has them whatever is chosen.
 LAUNCHER = """#!{python}
-import json, sys
+import json, sys, time
 words = sys.argv[1:]
 variables = dict(word.split("=", 1) for word in words[:words.index("bench")] if "=" in word)
 assert variables["CINCH_MODE"] == "off" and variables["NCCL_TUNER_PLUGIN"] == "none", words
@@ -29,6 +29,9 @@ with open("{log}", "a") as log:
     log.write(f"{{algorithm}} {{protocol}} {{variables.get('NCCL_MAX_NCHANNELS', '')}}\\n")
 if algorithm.endswith("tree") and protocol.endswith(":ll"):
     sys.exit("no algorithm for this")
+if protocol.endswith(":ll128"):
+    print("waiting", flush=True)
+    time.sleep(600)
 speed = 0.5 if variables.get("NCCL_MAX_NCHANNELS") == "4" else 0.8 if algorithm.endswith("tree") else 1
 row = lambda size, us: {{"size": size, "out_of_place": {{"time_us": us}}, "in_place": {{"time_us": us}}}}
 results = [row(1024, 100 * speed), row(4096, 200 * speed), row(16384, 300)]
@@ -96,6 +99,12 @@ class Tune(unittest.TestCase):
         self.assertIn("ring;allreduce:tree simple;allreduce:ll 4\n", launches)
         # Two refused combinations once, six others three times, each beside NCCL's own.
         self.assertEqual(self.count_launches(), 2 * (2 + 6 * 3))
+
+    def test_what_hangs_is_ended(self):
+        done = self.tune("all_reduce", "--launcher", self.launcher, "--algorithms", "ring", "--protocols", "ll128,simple",
+                         "--channels", "auto", "--repeats", 2, "-b", "1K", "-e", "1K", "-T", 1)
+        self.assertIn("# all_reduce, ring ll128: refused (it did not end within 3 s: waiting)", done.stdout)
+        self.assertEqual(self.rules(), [])
 
     def test_rules_of_other_shapes_stay(self):
         os.mkdir(f"{self.folder}/cache")

@@ -8,14 +8,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <set>
+#include <thread>
 
 #include "common/text.h"
 #include "common/text_file.h"
 #include "common/text_table.h"
+#include "tools/cinch/bench/collective.h"
 
 namespace cinch::tune {
 namespace {
@@ -80,6 +82,7 @@ std::vector<std::string> wholeCommand(const Options& options, const std::string&
 
 [[noreturn]] void become(const std::vector<std::string>& words, const char* log) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
+  setpgid(0, 0);  // with all that it starts
   const int nothing = open("/dev/null", O_RDONLY);
   const int output = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0644);
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
@@ -95,13 +98,33 @@ std::vector<std::string> wholeCommand(const Options& options, const std::string&
   _exit(kCannotStart);
 }
 
-// The exit status of the command, whose output goes to `log`.
-int run(const std::vector<std::string>& words, const std::string& log) {
+// NCCL may hang where the benchmark does not watch, in a communicator's making.
+std::chrono::seconds patienceOf(const Options& options) {
+  uint64_t nSizes = 0;
+  const auto most = static_cast<double>(*bench::parseSize(options.maxBytes));
+  for (auto size = static_cast<double>(*bench::parseSize(options.minBytes)); size <= most;
+       size *= options.stepFactor)
+    ++nSizes;
+  return std::chrono::seconds(options.timeoutSeconds) * (nSizes + 2);
+}
+
+// The exit status of the command, whose output goes to `log`; nothing where it had to be killed.
+std::optional<int> run(const std::vector<std::string>& words, const std::string& log,
+                       std::chrono::seconds patience) {
+  constexpr auto kInterval = std::chrono::milliseconds(10);
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   const pid_t child = fork();
   if (child < 0) return kCannotStart;
   if (child == 0) become(words, log.c_str());
+  setpgid(child, child);  // whichever comes first
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      kill(-child, SIGKILL);
+      waitpid(child, &status, 0);
+      return std::nullopt;
+    }
+    std::this_thread::sleep_for(kInterval);
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -198,9 +221,14 @@ Result<Measurement> measurementFrom(const Json& json) {
 Result<Measurement> measure(const Options& options, const std::string& collective,
                             const std::vector<std::string>& variables, const std::string& path) {
   const Scratch scratch(path);
-  const int status = run(wholeCommand(options, collective, variables, scratch.json), scratch.log);
-  if (status != 0)
-    return errorf(Status::systemError, "exit status %d: %s", status,
+  const auto patience = patienceOf(options);
+  const auto status =
+      run(wholeCommand(options, collective, variables, scratch.json), scratch.log, patience);
+  if (!status)
+    return errorf(Status::systemError, "it did not end within %lld s: %s",
+                  static_cast<long long>(patience.count()), lastWords(scratch.log).c_str());
+  if (*status != 0)
+    return errorf(Status::systemError, "exit status %d: %s", *status,
                   lastWords(scratch.log).c_str());
   const auto json = readTextFile(scratch.json);
   if (!json.ok())
