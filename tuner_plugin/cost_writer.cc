@@ -77,11 +77,16 @@ void CostWriter::run() {
   writeAll(lock);
 }
 
+// Nothing may leave a thread of a program that knows nothing of it.
 Result<void> CostWriter::write(const std::string& path, const CostStore& store) {
   const std::lock_guard lock(diskMutex_);
-  std::error_code error;
-  std::filesystem::create_directories(folder_, error);
-  return replaceFile(path, formatCostTable(store.table()));  // says what is wrong with the folder
+  try {
+    std::error_code error;
+    std::filesystem::create_directories(folder_, error);
+    return replaceFile(path, formatCostTable(store.table()));  // says what is wrong with the folder
+  } catch (const std::exception& exception) {
+    return errorf(Status::systemError, "cannot write %s: %s", path.c_str(), exception.what());
+  }
 }
 
 // The disk is waited for without the lock.

@@ -21,7 +21,7 @@ Tuner::Tuner(std::vector<RuleFile> files, uint64_t nRanks, uint64_t nNodes, Cost
   for (const RuleFile& file : files_)
     for (const Rule& rule : file.rules) {
       if (!suits(rule, nRanks, nNodes)) continue;
-      rules_.push_back(std::make_unique<Entry>(rule, &file));
+      rules_.push_back(std::make_unique<Entry>(rule, file));
       byCollective_[static_cast<int>(rule.collective)].push_back(rules_.back().get());
     }
 }

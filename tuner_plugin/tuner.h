@@ -56,8 +56,9 @@ class Tuner {
 
  private:
   struct Entry {
-    Rule rule;
-    const RuleFile* file;
+    Entry(const Rule& rule, const RuleFile& file) : rule(rule), file(&file) {}
+    const Rule rule;
+    const RuleFile* const file;
     std::atomic<bool> isSaid{false};
   };
 
