@@ -11,6 +11,10 @@ constexpr uint64_t kRest = 64;
 // Rounds after a trial in which what it found may not have taken effect.
 constexpr uint64_t kShortRest = 2;
 
+// Trials whose results are close follow one another up to this many.
+constexpr uint32_t kLongestSeries = 3;
+constexpr uint64_t kClosePercent = 150;
+
 constexpr uint64_t percentOf(uint64_t value, uint64_t percent) {
   return value / 100 * percent + value % 100 * percent / 100;
 }
@@ -23,21 +27,23 @@ bool isFurtherApart(uint64_t a, uint64_t b, uint64_t percent) {
 }  // namespace
 
 Strategy StrategyChooser::tried(uint64_t turn) const {
-  if (!mayBeQuick_) return turn % 2 == 0 ? Strategy::pass : Strategy::compress;
   constexpr Strategy p = Strategy::pass, c = Strategy::compress, q = Strategy::quick;
-  constexpr std::array<Strategy, kRound> order = {p, c, q, p, c, q, c, q};
-  return order[turn % kRound];
+  constexpr std::array<Strategy, kRound> ofTwo = {p, p, p, c, c, c, c, c};
+  constexpr std::array<Strategy, kRound> ofThree = {p, p, c, c, c, q, q, q};
+  return (mayBeQuick_ ? ofThree : ofTwo)[turn % kRound];
 }
 
-// In round 0 what passes has passed.
+bool StrategyChooser::followsItsLike(uint64_t turn) const {
+  return turn % kRound != 0 && tried(turn) == tried(turn - 1);
+}
+
 Strategy StrategyChooser::at(uint64_t turn) const {
-  if (turn < kRound && mayBeQuick_ && turn % 2 == 1) return Strategy::quick;
   const Mode& mode = modeOf(turn / kRound);
   return mode.isTrial ? tried(turn) : mode.strategy;
 }
 
 bool StrategyChooser::isTimed(uint64_t turn) const {
-  return turn < kRound || modeOf(turn / kRound).isTrial || turn % 2 == 1;
+  return modeOf(turn / kRound).isTrial ? turn == 0 || followsItsLike(turn) : turn % 2 == 1;
 }
 
 void StrategyChooser::note(uint64_t turn, Strategy done, bool isTypical) {
@@ -67,9 +73,8 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
   const uint64_t time = found[static_cast<size_t>(choice_)];
   bool tries = false;
   if (found[0] != 0 && found[1] != 0) {
-    conclude(found);
     lastTrial_ = round;
-    tries = isClose_ && nTrials_ == 1;
+    tries = conclude(found);
   } else if (time != 0) {
     tries = isWorthATrial(round, time);
   }
@@ -79,33 +84,47 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
   modes_[next % kRoundsKept] = {tries, choice_};
 }
 
+// True where another trial is to follow at once.
+bool StrategyChooser::conclude(const Times& found) {
+  for (size_t i = 0; i < kStrategies; ++i)
+    if (nInSeries_ == 0 || times_[i] == 0 || (found[i] != 0 && found[i] < times_[i]))
+      times_[i] = found[i];
+  ++nTrials_;
+  choose();
+  level_ = 0;
+  nDrifts_ = 0;
+  nInSeries_ = isClose() && nInSeries_ + 1 < kLongestSeries ? nInSeries_ + 1 : 0;
+  return nInSeries_ > 0;
+}
+
 // What is done goes on unless another one is clearly faster; at first that is to pass.
-void StrategyChooser::conclude(const Times& found) {
+void StrategyChooser::choose() {
   if (!hasChosen_) choice_ = Strategy::pass;
   hasChosen_ = true;
-  times_ = found;
-  ++nTrials_;
-  nDrifts_ = 0;
-  isClose_ = false;
-  // What the trial did not show of what is done cannot be compared.
-  if (const uint64_t own = time(choice_); own != 0) {
-    size_t best = static_cast<size_t>(choice_);
-    for (size_t i = 0; i < kStrategies; ++i)
-      if (found[i] != 0 && percentOf(found[i], 105) < own && found[i] < found[best]) best = i;
-    choice_ = static_cast<Strategy>(best);
-  }
+  const uint64_t own = time(choice_);
+  // What no trial has shown cannot be compared.
+  if (own == 0) return;
+  size_t best = static_cast<size_t>(choice_);
   for (size_t i = 0; i < kStrategies; ++i)
-    if (i != static_cast<size_t>(choice_) && found[i] != 0)
-      isClose_ = isClose_ || !isFurtherApart(found[i], time(choice_), 130);
+    if (times_[i] != 0 && percentOf(times_[i], 105) < own && times_[i] < times_[best]) best = i;
+  choice_ = static_cast<Strategy>(best);
+}
+
+bool StrategyChooser::isClose() const {
+  for (size_t i = 0; i < kStrategies; ++i)
+    if (i != static_cast<size_t>(choice_) && times_[i] != 0 &&
+        !isFurtherApart(times_[i], time(choice_), kClosePercent))
+      return true;
+  return false;
 }
 
 // A large drift is looked into at once; a small one when it lasts, and not too often.
 bool StrategyChooser::isWorthATrial(uint64_t round, uint64_t time) {
   const uint64_t since = round - std::min(round, lastTrial_);
   if (!hasChosen_) return lastTrial_ == 0 || since > kRest;
-  const uint64_t known = times_[static_cast<size_t>(choice_)];
-  if (known == 0 || isFurtherApart(time, known, 200)) return since > kShortRest;
-  nDrifts_ = isFurtherApart(time, known, 120) ? nDrifts_ + 1 : 0;
+  if (level_ == 0) level_ = time;
+  if (isFurtherApart(time, level_, 200)) return since > kShortRest;
+  nDrifts_ = isFurtherApart(time, level_, 120) ? nDrifts_ + 1 : 0;
   return since > (nDrifts_ >= 2 ? restBetweenTrials() / 8 : restBetweenTrials());
 }
 

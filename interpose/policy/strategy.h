@@ -8,10 +8,13 @@
 // arithmetic: they can never disagree, and nobody waits for anybody unless some rank's host is a
 // whole round ahead.
 //
-//   round 0   the turns that pass while the slot gets ready, then compressed ones: the first trial
-//   later     the fastest strategy. All by turns in one round (a trial) where the first trial was
-//             close, where the time of what is done has drifted by more than 20 %, and seldom at
-//             other times: the slower the others were, the more seldom.
+//   round 0   a trial: the turns that pass while the slot gets ready, then the other strategies
+//   later     the fastest strategy; a trial again, up to two times, where the last one was close;
+//             and where the time of what is done has drifted by more than 20 %; and seldom at other
+//             times: the slower the others were, the more seldom.
+//
+// In a trial a strategy's turns follow one another, and the first one does not count: links let a
+// large message through at once that comes after small ones, or after a pause.
 #pragma once
 
 #include <array>
@@ -67,18 +70,22 @@ class StrategyChooser {
 
   const Mode& modeOf(uint64_t round) const { return modes_[round % kRoundsKept]; }
   Strategy tried(uint64_t turn) const;
+  bool followsItsLike(uint64_t turn) const;
   uint64_t medianOf(uint64_t round, std::span<const uint64_t> least, Strategy strategy) const;
-  void conclude(const Times& found);
+  bool conclude(const Times& found);
+  void choose();
+  bool isClose() const;
   bool isWorthATrial(uint64_t round, uint64_t time);
   uint64_t restBetweenTrials() const;
 
   bool mayBeQuick_;
-  std::array<Mode, kRoundsKept> modes_{};
+  std::array<Mode, kRoundsKept> modes_ = {Mode{.isTrial = true}};
   std::array<Turn, kRoundsKept * kRound> turns_{};
   Strategy choice_ = Strategy::compress;
   bool hasChosen_ = false;
-  bool isClose_ = false;  // what the last trial found
-  Times times_{};
+  Times times_{};           // the least of the last series of trials
+  uint64_t level_ = 0;      // of what is done since, in a usual round; 0: not known yet
+  uint32_t nInSeries_ = 0;  // trials; 0: the last series is over
   uint64_t nTrials_ = 0;
   uint64_t lastTrial_ = 0;   // round
   uint64_t quietUntil_ = 0;  // likewise

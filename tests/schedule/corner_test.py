@@ -1,0 +1,67 @@
+"""A corner of the grid of bench/schedule, and a link that changes: what Cinch does where there can be
+no doubt, and that every result is right. How fast that is, benchmarks say."""
+
+import os
+import sys
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+
+try:
+    import numpy  # noqa: F401
+except ImportError:
+    print("skipped: needs the Python package numpy")
+    sys.exit(77)
+
+from lab.network import NetworkError, SlowLinks  # noqa: E402
+from schedule import adapt, grid  # noqa: E402
+
+BUILD = None
+SLOW = "50mbit"
+
+
+class CornerTest(unittest.TestCase):
+    def test_cells(self):
+        cells = grid.measure(grid.parse([BUILD, "--corner"]))["cells"]
+        self.assertEqual(len(cells), 4)
+        for cell in cells:
+            with self.subTest(link=cell["link"], bytes=cell["bytes"]):
+                variants = cell["variants"]
+                self.assertEqual(variants["pass"]["nmse"], 0)
+                self.assertTrue(all(v["nmse"] < adapt.WORST for v in variants.values()))
+                for codec in ("q8", "q4", "h3"):
+                    self.assertGreater(variants[codec]["nmse"], 0, "fixed choices compress")
+                if cell["link"] == SLOW:
+                    self.assertEqual(variants["auto"]["passed"], 0)
+                    self.assertLess(cell["vs_pass"], 0.5)
+
+    def test_a_link_that_changes(self):
+        fast, n_bytes = adapt.CHANGES[1]
+        found = adapt.follow(BUILD, [fast, SLOW, fast], n_bytes)
+        self.assertEqual(found["wrong"], 0)
+        self.assertTrue(found["ranks_alike"])
+        self.assertEqual(found["phases"][1]["choice"], "compress")
+        self.assertLessEqual(found["phases"][1]["steps"], 50)
+
+    def test_a_rank_that_sleeps(self):
+        found = adapt.sleeper(BUILD, SLOW, adapt.CHANGES[0][1])
+        self.assertEqual({run["choice"] for run in found.values()}, {"compress"})
+        # The sleep is ten times what a compressed call takes.
+        self.assertLess(found["asleep"]["compressed_us"], adapt.SLEEP * 1e6 / 2)
+
+
+def main():
+    global BUILD
+    BUILD = sys.argv.pop(1)
+    try:
+        with SlowLinks(1, SLOW, 5e7):
+            pass
+    except (NetworkError, OSError) as error:
+        print(f"skipped: no network namespaces here: {error}")
+        sys.exit(77)
+    unittest.main(verbosity=2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""What bench/schedule makes of times and errors."""
+
+import os
+import sys
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: needs the Python package numpy")
+    sys.exit(77)
+
+from reports import schedule as report  # noqa: E402
+from schedule import adapt, grid, heat, rank  # noqa: E402
+
+
+def cell(link="1gbit", n_bytes=1 << 20, auto=1.0, plain=2.0, fixed=4.0, bits=8.0, kind="fp32"):
+    seconds = {"pass": plain, "auto": auto, "q8": fixed}
+    variants = {
+        name: {"seconds": value, "passed": 0.0, "nmse": 0.1, "bits": bits}
+        for name, value in seconds.items()
+    }
+    facts = {"link": link, "hosts": 2, "ranks_per_host": 1, "type": kind, "bytes": n_bytes}
+    return facts | {"variants": variants} | grid.ratios(variants)
+
+
+class GridTest(unittest.TestCase):
+    def test_ratios(self):
+        self.assertEqual(grid.ratios(cell(auto=3.0)["variants"]), {"vs_pass": 1.5, "vs_best": 1.5})
+        found = grid.ratios(cell(auto=3.0, fixed=1.0)["variants"])
+        self.assertEqual(found, {"vs_pass": 1.5, "vs_best": 3.0})
+
+    def test_slow_sizes_get_fewer_calls(self):
+        for variant in ("pass", "auto", "q4"):
+            quick, slow = grid.calls_of(variant, 1e-4), grid.calls_of(variant, 10)
+            self.assertEqual(slow[1], grid.FEWEST)
+            self.assertEqual(quick[1], grid.MOST)
+            self.assertGreaterEqual(quick[0], slow[0])
+        self.assertGreaterEqual(grid.calls_of("auto", 10)[0], 2 * adapt.ROUND)
+
+    def test_sizes(self):
+        self.assertEqual([grid.number_of_bytes(text) for text in ("16K", "64M", "12")],
+                         [16384, 64 << 20, 12])
+        self.assertEqual([heat.size_text(16384), heat.size_text(64 << 20)], ["16K", "64M"])
+
+    def test_table_and_maps_hold_every_cell(self):
+        cells = [cell(auto=auto, n_bytes=size) for auto, size in ((0.5, 1 << 20), (2.5, 1 << 16))]
+        table, maps = heat.table(cells), heat.maps(cells)
+        self.assertEqual(table.count("\n"), 4)
+        self.assertIn("| 64K | 2000.00 | 2500.00 | 4000.00 | compress | 1.25 | 1.25 |", table)
+        self.assertIn("| 1gbit | 2x1 fp32 | 🟥 1.25 | 🟦 0.25 |", maps)
+
+
+class AdaptTest(unittest.TestCase):
+    def test_errors_tell_what_was_done(self):
+        self.assertEqual([adapt.done_by(nmse) for nmse in (0, 5e-5, 0.05)],
+                         ["pass", "quick", "compress"])
+
+    def test_steps_to_settle(self):
+        self.assertEqual(adapt.steps_to_settle(["quick"] * 40), ("quick", 0))
+        late = ["pass"] * 30 + ["quick", "pass"] + ["quick"] * 40
+        self.assertEqual(adapt.steps_to_settle(late), ("quick", 32))
+        self.assertEqual(adapt.steps_to_settle(["pass", "quick"] * 20)[1], 40)
+
+
+class ReportTest(unittest.TestCase):
+    def test_bound(self):
+        bound = cell(report.BOUND_LINK, report.BOUND_BYTES, auto=1.0, plain=4.0, bits=8.0)
+        self.assertEqual(report.bound_fraction([cell(), bound]), 1.0)
+        with self.assertRaises(LookupError):
+            report.bound_fraction([cell()])
+
+    def test_a_sleeper(self):
+        awake = {"choice": "compress", "compressed_us": 100.0}
+        for asleep, unmoved in (
+            ({"choice": "compress", "compressed_us": 110.0}, True),
+            ({"choice": "compress", "compressed_us": 130.0}, False),
+            ({"choice": "pass", "compressed_us": 100.0}, False),
+        ):
+            self.assertEqual(report.is_unmoved({"awake": awake, "asleep": asleep}), unmoved)
+
+
+class RankTest(unittest.TestCase):
+    def test_sums_are_exact_in_every_type(self):
+        parts = [rank.values_of(i, 5000) for i in range(4)]
+        for kind in ("fp32", "bf16"):
+            for values in (*parts, sum(parts)):
+                found = rank.to_values(rank.to_bits(values, kind), kind)
+                np.testing.assert_array_equal(found, values)
+        self.assertFalse(np.array_equal(parts[0], parts[1]))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
