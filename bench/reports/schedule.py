@@ -2,15 +2,22 @@
 a link changes, and the tuner plugin's conformance, all measured now. What this version cannot do yet
 is null, and fails the report: chunks that overlap, and sums inside a host."""
 
+import json
 import os
 import subprocess
 import sys
+import tempfile
 
 from schedule import adapt, grid, heat
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, "build")
-TARGETS = "cinch_tool cinch cinch_codec_host cinch_emulator_nccl cinch_emulator_cudart"
+TARGETS = (
+    "cinch_tool cinch cinch_codec_host cinch_emulator_nccl cinch_emulator_cudart "
+    "nccl_tuner_cinch tuner_conformance_test"
+)
+TUNER_HARNESS = os.path.join(BUILD, "tests", "tuner_conformance_test")
+TUNER_VERSIONS = range(2, 7)
 PREPARE = f"""
 . tools/setup.sh
 set_up
@@ -46,6 +53,41 @@ def is_unmoved(sleeper):
     return alike and max(awake, asleep) <= SLEEPER * min(awake, asleep)
 
 
+def conformance(results):
+    """{version: "pass" or the cases that failed} of GoogleTest's results, in which traces and names
+    tell versions apart."""
+    failed = {
+        case["name"]: json.dumps(case["failures"])
+        for suite in results["testsuites"]
+        for case in suite["testsuite"]
+        if case.get("failures")
+    }
+    found = {}
+    for version in TUNER_VERSIONS:
+        own = [
+            name
+            for name, text in failed.items()
+            if f"v{version}" in text or f"Version{version}" in name
+        ]
+        # What no trace blames on a version is everybody's.
+        others = any(f"v{other}" in "".join(failed.values()) for other in TUNER_VERSIONS)
+        found[f"v{version}"] = ", ".join(own or ([] if others else failed)) or "pass"
+    return found
+
+
+def measure_tuner():
+    with tempfile.TemporaryDirectory(prefix="cinch-tuner-") as folder:
+        settings = {"CINCH_CACHE_DIR": folder, "CINCH_TUNER_RULES": f"{folder}/own.csv"}
+        subprocess.run(
+            [TUNER_HARNESS, f"--gtest_output=json:{folder}/out.json"],
+            env=os.environ | settings,
+            stdout=sys.stderr,
+            check=False,
+        )
+        with open(f"{folder}/out.json", encoding="utf-8") as file:
+            return conformance(json.load(file))
+
+
 def measure():
     subprocess.run(
         ["bash", "-euo", "pipefail", "-c", PREPARE], cwd=ROOT, check=True, stdout=sys.stderr
@@ -64,6 +106,7 @@ def measure():
         "adapt_steps": max(change["adapt_steps"] for change in changes["follow"]),
         "sleeper_unmoved": is_unmoved(changes["sleeper"]),
         "wrong": sum(change["wrong"] for change in changes["follow"]),
+        "tuner": measure_tuner(),
     }
     passed = (
         None not in figures.values()
@@ -73,6 +116,7 @@ def measure():
         and figures["adapt_steps"] <= ADAPT_STEPS
         and figures["sleeper_unmoved"]
         and figures["wrong"] == 0
+        and set(figures["tuner"].values()) == {"pass"}
         and all(change["ranks_alike"] for change in changes["follow"])
     )
     return figures, passed

@@ -1,5 +1,5 @@
 // What makes the calls of a slot fastest: the ways there are to make them are timed on the device
-// of every rank, and the fastest is gone. Pure.
+// of every rank, and the fastest is kept to. Pure.
 //
 // A slot's turns (its calls outside of captures) are counted in rounds of 8. A rank's time of a
 // turn includes its wait for ranks that come late; the least of all ranks' times is what the links

@@ -45,6 +45,8 @@ CONFIGURATIONS = (
     by_signature("q2", 2, CINCH_ERROR_FEEDBACK="off", CINCH_GUARD_EVERY="5"),
     by_signature("q8-two-per-host", 8, ranks_per_host=2),
     by_signature("auto", 2, feedback=True, rotated=True, CINCH_CODEC="auto", CINCH_GUARD_EVERY="4"),
+    by_signature("choosing", 2, feedback=True, rotated=True, CINCH_CODEC="auto", CINCH_GUARD_EVERY="4",
+                 CINCH_STRATEGY="auto"),
     compressing("defaults", 2, feedback=True, rotated=True),
     compressing("sequence", 2, feedback=True, rotated=True, CINCH_GUARD_EVERY="4", CINCH_RULES="gradient"),
     compressing("q4-sequence", 4, feedback=True, CINCH_CODEC="q4"),

@@ -83,6 +83,18 @@ class ReportTest(unittest.TestCase):
             self.assertEqual(report.is_unmoved({"awake": awake, "asleep": asleep}), unmoved)
 
 
+    def test_tuner_conformance(self):
+        def results(**failures):
+            cases = [{"name": name, "failures": [{"failure": text}]} for name, text in failures.items()]
+            return {"testsuites": [{"testsuite": [{"name": "Good"}, *cases]}]}
+
+        self.assertEqual(set(report.conformance(results()).values()), {"pass"})
+        found = report.conformance(results(Marks="trace: v4", Version2Answers="wrong"))
+        self.assertEqual(found, {"v2": "Version2Answers", "v3": "pass", "v4": "Marks", "v5": "pass",
+                                 "v6": "pass"})
+        self.assertEqual(set(report.conformance(results(Crash="?")).values()), {"Crash"})
+
+
 class RankTest(unittest.TestCase):
     def test_sums_are_exact_in_every_type(self):
         parts = [rank.values_of(i, 5000) for i in range(4)]
