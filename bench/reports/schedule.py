@@ -17,6 +17,8 @@ TARGETS = (
     "nccl_tuner_cinch tuner_conformance_test"
 )
 TUNER_HARNESS = os.path.join(BUILD, "tests", "tuner_conformance_test")
+# Where it was built to look for what the plugin reads and writes.
+TUNER_FOLDER = os.path.join(BUILD, "tests", "tuner", "cache")
 TUNER_VERSIONS = range(2, 7)
 PREPARE = f"""
 . tools/setup.sh
@@ -76,12 +78,12 @@ def conformance(results):
 
 
 def measure_tuner():
+    settings = {"CINCH_CACHE_DIR": TUNER_FOLDER, "CINCH_TUNER_RULES": f"{TUNER_FOLDER}/own.csv"}
     with tempfile.TemporaryDirectory(prefix="cinch-tuner-") as folder:
-        settings = {"CINCH_CACHE_DIR": folder, "CINCH_TUNER_RULES": f"{folder}/own.csv"}
         subprocess.run(
             [TUNER_HARNESS, f"--gtest_output=json:{folder}/out.json"],
             env=os.environ | settings,
-            stdout=sys.stderr,
+            stdout=subprocess.DEVNULL,
             check=False,
         )
         with open(f"{folder}/out.json", encoding="utf-8") as file:
