@@ -10,7 +10,6 @@
 namespace cinch {
 namespace {
 
-using test::fakeDevice;
 using test::fakeReal;
 using test::Work;
 
@@ -63,18 +62,18 @@ TEST_F(QuickTurnTest, TheFirstRoundTriesAllThree) {
 // The device's clock stands still but for what the calls cost; an encode of either kind is one
 // call, so that only what else a compressed one does tells them apart.
 TEST_F(QuickTurnTest, WhatIsFasterIsDone) {
-  fakeDevice().costs = {{"AllReduce", 9}, {"encode", 1}, {"probe", 3}};
+  test::setCosts({{"AllReduce", 9}, {"encode", 1}, {"probe", 3}});
   const Work work(ranks_, CallKind::allReduce, kCount);
   getReady(work);
   for (uint64_t turn = 0; turn < 2 * kRound; ++turn) step(work);
   finds(work, Strategy::quick, 50);
-  fakeDevice().costs = {{"AllReduce", 1}, {"encode", 10}};
+  test::setCosts({{"AllReduce", 1}, {"encode", 10}});
   for (int turn = 0; turn < 50; ++turn) step(work);
   finds(work, Strategy::pass, 50);
 }
 
 TEST_F(QuickTurnTest, NonFiniteValuesOfAQuickCallLeaveNoTrace) {
-  fakeDevice().costs = {{"AllReduce", 9}, {"encode", 1}, {"probe", 3}};
+  test::setCosts({{"AllReduce", 9}, {"encode", 1}, {"probe", 3}});
   const Work work(ranks_, CallKind::allReduce, kCount);
   getReady(work);
   for (uint64_t turn = 0; turn < 3 * kRound; ++turn) step(work);

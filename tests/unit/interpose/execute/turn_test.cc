@@ -10,7 +10,6 @@
 namespace cinch {
 namespace {
 
-using test::fakeDevice;
 using test::fakeReal;
 using test::Work;
 
@@ -30,7 +29,7 @@ class TurnTest : public test::JobTest {
     EXPECT_TRUE(fakeReal().isIdle());
   }
   static void callsTake(double plain, double compressed) {
-    fakeDevice().costs = {{"AllReduce", plain}, {"encode", compressed}};
+    test::setCosts({{"AllReduce", plain}, {"encode", compressed}});
   }
   static bool isExact(const Work& work) {
     return work.received(0) == work.expected(0) && work.received(1) == work.expected(1);
@@ -162,7 +161,6 @@ TEST_F(TurnTest, ThatNcclRefusesAreTakenBack) {
 TEST_F(TurnTest, GoOnWhereARankCannotTimeThem) {
   callsTake(1, 3);
   const Work work(ranks_, CallKind::allReduce, kCount);
-  fakeDevice().eventsPending = false;
   getReady(work);
   strategyOf(work, 1).stopwatch.~Stopwatch();
   new (&strategyOf(work, 1).stopwatch) Stopwatch();

@@ -20,7 +20,7 @@ int record(const char* name) {
   const std::lock_guard lock(mutex);
   FakeDevice& device = fakeDevice();
   device.calls.push_back(name);
-  device.milliseconds += device.costs[name];
+  passTime(name);
   device.devicesUsed.insert(device.device);
   return static_cast<int>(device.calls.size()) - 1 == device.failAt ? kInjected : 0;
 }
@@ -224,6 +224,17 @@ DeviceTable makeTable() {
 }
 
 }  // namespace
+
+void setCosts(const std::map<std::string, double>& costs) {
+  const std::lock_guard lock(mutex);
+  fakeDevice().costs = costs;
+}
+
+void passTime(const std::string& call) {
+  const std::lock_guard lock(mutex);
+  const auto cost = fakeDevice().costs.find(call);
+  if (cost != fakeDevice().costs.end()) fakeDevice().milliseconds += cost->second;
+}
 
 FakeDevice& fakeDevice() {
   static FakeDevice device;

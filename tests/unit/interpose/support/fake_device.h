@@ -51,6 +51,10 @@ struct FakeDevice {
 };
 
 FakeDevice& fakeDevice();
+// From now on, calls to either fake take so many milliseconds of the device's clock.
+void setCosts(const std::map<std::string, double>& costs);
+// A call to either fake takes its time.
+void passTime(const std::string& call);
 const DeviceTable& fakeDeviceTable();
 
 // What both fakes were asked to do, in order: "encode", "GroupStart", ... without questions.
