@@ -292,11 +292,10 @@ std::optional<double> breakEvenRate(Scheme scheme, const CostedCall& call, CostF
     return isFaster(scheme, call, facts);
   };
   constexpr double kSlowest = 1e3, kFastest = 1e14;
-  double below = kFastest;
-  if (isFasterAt(below)) return below;
-  while (below > kSlowest && !isFasterAt(below / 2)) below /= 2;
-  if (below <= kSlowest) return std::nullopt;
-  return turnBetween(below / 2, below, isFasterAt);
+  double above = kSlowest;
+  if (!isFasterAt(above)) return std::nullopt;
+  while (above < kFastest && isFasterAt(2 * above)) above *= 2;
+  return above < kFastest ? turnBetween(above, 2 * above, isFasterAt) : HUGE_VAL;
 }
 
 std::optional<double> gaussianNmse(const codec::CodecInfo& codec) {

@@ -118,7 +118,8 @@ Prediction predictExact(const CostedCall& call, const CostFacts& facts);
 // The fewest bytes from which on the scheme is faster than the exact ones, tried at sizes up to 1
 // TB that are a factor of 2 apart. The count of `call` means nothing.
 std::optional<double> breakEvenBytes(Scheme scheme, CostedCall call, const CostFacts& facts);
-// The fastest link at which it is faster, in bytes a second; null where it is not at any.
+// Up to which rate of the links it is faster, in bytes a second: infinite where there is no end,
+// null where it is not even on slow ones.
 std::optional<double> breakEvenRate(Scheme scheme, const CostedCall& call, CostFacts facts);
 
 // Squared error over squared signal of one round trip of Gaussian values, by error_model.h; null

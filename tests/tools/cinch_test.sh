@@ -246,6 +246,77 @@ tolerance_is_stated() {
   expect_part 'no codec, message' "$err" '`cinch explain --codecs` lists them'
 }
 
+call_is_explained() {
+  local question='explain --op allreduce --bytes 64M --dtype bf16 --ranks 16 --nodes 2 --link 25G'
+  local flat
+  run "$cinch" $question --codec q4 --codec-rate 400G
+  expect 'a call' "$status" 0
+  flat=$(tr -s ' ' <<< "$out")
+  expect_part 'what is asked' "$out" 'AllReduce of 64 MiB bf16 over 16 ranks on 2 hosts, with q4; predicted'
+  expect_part 'a ring sends 2 x 15/16 of the bucket' "$flat" 'ring 40.445 40.265 0.180 0.000 120 MiB exact'
+  expect_part 'what this version cannot do' "$flat" 'not in this version, fastest'
+  expect_part 'what it can' "$out" 'Of what is, the fastest: flat'
+  expect_part 'from where on it pays' "$out" 'flat is faster than plain NCCL from'
+  expect_part 'a number that was given' "$flat" 'link of a host 25 Gbit/s --link'
+  expect_part 'a number that was not' "$flat" 'hop between hosts 20 us assumed'
+  expect_part 'the rate of the codec' "$flat" 'encode 0.0 us + 1 s per 400 GB --codec-rate'
+  run "$cinch" $question
+  expect_part 'a codec that is measured' "$out" 'measured now'
+  expect_part 'the codec of the settings' "$(tr -s ' ' <<< "$out")" 'codec h3 CINCH_CODEC=auto'
+  run "$cinch" explain --op reduce_scatter --bytes 64M --ranks 8 --link 1G --codec-rate 1T --json
+  local fields='
+import json, sys
+report = json.load(sys.stdin)
+rows = {row["scheme"]: row for row in report["schemes"]}
+ring, flat = rows["ring"], rows["flat"]
+print(*rows, report["codec"]["name"], report["policy"], report["fastest"], ring["nmse"],
+      round(ring["host_link_bytes"] / (7 / 8 * report["bytes"]), 6), flat["in_this_version"])'
+  if command -v python3 > /dev/null; then
+    expect 'JSON' "$(python3 -c "$fields" <<< "$out")" 'ring flat q8 compressed flat 0.0 1.0 True'
+  fi
+  run "$cinch" explain --op allreduce --bytes 4K --ranks 8 --nodes 1 --link 1G --codec-rate 1T
+  expect_part 'what the policy says' "$out" 'passes the call whatever it costs: all ranks'
+  run "$cinch" explain --op allreduce --bytes 4K --ranks 4 --link 1G
+  expect 'no --codec-rate' "$status" 0
+}
+
+# bad_call WHAT PART ARGUMENTS...: a question that cannot be answered.
+bad_call() {
+  local what=$1 part=$2
+  shift 2
+  run "$cinch" explain "$@"
+  expect "$what" "$status" 2
+  expect_part "$what, message" "$err" "$part"
+}
+
+bad_calls_are_named() {
+  local call='--op allreduce --ranks 8'
+  bad_call 'a size that is none' '--bytes 64X: it is not a size' $call --bytes 64X --link 1G
+  bad_call 'no bytes' '--bytes 0: it is not a size' $call --bytes 0 --link 1G
+  bad_call 'half a value' '--bytes 6: it is not a multiple of 4 bytes' $call --bytes 6 --link 1G
+  bad_call 'a shard of half a value' 'a value for each rank' \
+    --op reduce_scatter --ranks 8 --bytes 36 --link 1G
+  bad_call 'a rate that is none' '--link fast: it is not a rate' $call --bytes 1M --link fast
+  bad_call 'no rate' '--link 0: it is not a rate' $call --bytes 1M --link 0
+  bad_call 'a time without unit' '--latency 20: it is not a time' \
+    $call --bytes 1M --link 1G --latency 20
+  bad_call 'hosts of different size' '8 ranks are not spread evenly' \
+    $call --bytes 1M --link 1G --nodes 3
+  bad_call 'one rank' '--ranks 1: it is not 2 to' --op allreduce --ranks 1 --bytes 1M --link 1G
+  bad_call 'a negative number of ranks' '--ranks -2: it is not 2 to' \
+    --op allreduce --ranks -2 --bytes 1M --link 1G
+  bad_call 'no codec' '`cinch explain --codecs` lists them' \
+    $call --bytes 1M --link 1G --codec zip
+  bad_call 'a codec without speed' '--codec-rate slow: it is not a rate in bytes' \
+    $call --bytes 1M --link 1G --codec-rate slow
+  bad_call 'a type that passes' '--dtype int8: it is not' $call --bytes 1M --link 1G --dtype int8
+  bad_call 'another collective' '--op broadcast: it is not' \
+    --op broadcast --ranks 8 --bytes 1M --link 1G
+  bad_call 'no link' '--link' $call --bytes 1M
+  bad_call 'options of a call without one' '--op' --codecs --bytes 1M
+  bad_call 'two topics' '1 option' $call --bytes 1M --link 1G --codecs
+}
+
 usage_is_checked() {
   run "$cinch"
   expect 'no command at all' "$status" 2
@@ -273,6 +344,8 @@ config_shows_values_and_sources
 config_page_is_up_to_date
 report_is_explained
 tolerance_is_stated
+call_is_explained
+bad_calls_are_named
 usage_is_checked
 
 echo "$((checks - failures)) of $checks checks passed"

@@ -40,6 +40,24 @@ struct ExplainOptions {
 // Prints every codec: what it sends for a value, and the error that it makes, measured now.
 int explainCodecs(const ExplainOptions& options);
 
+// A call and the machines it would run on, as the command line has them: not yet looked at.
+struct ExplainedCall {
+  std::string op;  // "allreduce", "reduce_scatter"; empty: no call is to be explained
+  std::string bytes, link;
+  std::string dtype = "fp32";
+  std::string codec;               // empty: what CINCH_CODEC says
+  std::string codecRate;           // empty: measured
+  std::string latency = "20us";    // of a hop between hosts
+  std::string localLink = "200G";  // of each rank inside its host
+  std::string localLatency = "5us";
+  std::string messageTime = "1us";  // of each message of an exchange
+  int64_t ranks = 0;
+  int64_t nodes = 0;  // 0: one for each rank
+};
+
+// Prints what each scheme would take for a call, and where each number comes from.
+int explainCall(const ExplainedCall& call, OutputFormat format);
+
 // Prints "VALUE,NMSE", what a check has to accept of a codec, as the patched nccl-tests take it.
 int explainTolerance(const std::string& codec);
 

@@ -6,6 +6,7 @@
 
 #include "tools/cinch/bench/options.h"
 #include "tools/cinch/commands.h"
+#include "tools/cinch/explain_call.h"
 #include "tools/cinch/tune/options.h"
 
 namespace {
@@ -52,7 +53,8 @@ void addConfig(CLI::App& app, OutputFormat& format, int& status) {
   config->callback([&format, &status] { status = cinch::printConfig(format); });
 }
 
-void addExplain(CLI::App& app, cinch::ExplainOptions& options, int& status) {
+void addExplain(CLI::App& app, cinch::ExplainOptions& options, cinch::ExplainedCall& call,
+                int& status) {
   CLI::App* explain = app.add_subcommand("explain", "print what Cinch can do to a program's calls");
   CLI::App* topic = explain->add_option_group("topic")->require_option(1);
   topic->add_flag("--codecs")->description("every codec, its size and its error");
@@ -68,8 +70,10 @@ void addExplain(CLI::App& app, cinch::ExplainOptions& options, int& status) {
   explain->add_option("--scale", options.scale, "their standard deviation");
   for (CLI::Option* option : explain->get_options())
     if (!option->get_name().starts_with("--help")) option->excludes(report)->excludes(tolerance);
-  explain->callback([&options, &status, report, tolerance] {
-    status = *report      ? cinch::explainReport(options.report)
+  const CLI::Option* op = cinch::addCallOptions(*explain, *topic, call);
+  explain->callback([&options, &call, &status, report, tolerance, op] {
+    status = *op          ? cinch::explainCall(call, options.format)
+             : *report    ? cinch::explainReport(options.report)
              : *tolerance ? cinch::explainTolerance(options.tolerance)
                           : cinch::explainCodecs(options);
   });
@@ -101,12 +105,13 @@ int main(int argc, char** argv) {
   runOptions.command = commandAfter(own, argc, argv);
   OutputFormat configFormat = OutputFormat::text;
   cinch::ExplainOptions explainOptions;
+  cinch::ExplainedCall explainedCall;
   cinch::bench::Options benchOptions;
   cinch::tune::Options tuneOptions;
   int status = cinch::kExitOk;
   addRun(app, runOptions, status);
   addConfig(app, configFormat, status);
-  addExplain(app, explainOptions, status);
+  addExplain(app, explainOptions, explainedCall, status);
   addBench(app, benchOptions, status);
   addTune(app, tuneOptions, status);
   try {
