@@ -29,7 +29,7 @@ from lab.job import Job, JobFailed  # noqa: E402
 from lab.network import SlowLinks, remove_leftovers  # noqa: E402
 
 SMALLEST, LARGEST, FACTOR = 1 << 12, 1 << 24, 4  # values
-CALLS = ["-f", str(FACTOR), "-n", "5", "-w", "6", "-c", "1"]
+CALLS = ["-n", "5", "-w", "6", "-c", "1"]
 # What is measured: type, and Cinch's codec where it is there.
 VARIANTS = {
     "fp32": ("float", None),
@@ -48,14 +48,16 @@ def say(text):
 
 
 class Bench:
-    """Sweeps of `cinch bench` over one network."""
+    """Sweeps of `cinch bench` over one network: `sizes` are the least and the most values, and the
+    factor from size to size."""
 
-    def __init__(self, build, network):
-        self._build, self._network = build, network
+    def __init__(self, build, network, sizes=(SMALLEST, LARGEST, FACTOR)):
+        self._build, self._network, self._sizes = build, network, sizes
 
     def _command(self, rank, folder, value_type):
         n_bytes = VALUE_BYTES[value_type]
-        sizes = ["-b", str(SMALLEST * n_bytes), "-e", str(LARGEST * n_bytes), *CALLS]
+        smallest, largest, factor = self._sizes
+        sizes = ["-b", str(smallest * n_bytes), "-e", str(largest * n_bytes), "-f", str(factor), *CALLS]
         where = ["--emulator", "--id-file", f"{folder}/id", "-J", f"{folder}/out.json"]
         program = [os.path.join(self._build, "bin", "cinch"), "bench", "all_reduce"]
         return self._network.command(rank, [*program, "-d", value_type, *sizes, *where])

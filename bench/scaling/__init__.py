@@ -1,0 +1,1 @@
+"""Time and error of collectives on many ranks, from the cost model of interpose/policy."""
