@@ -49,7 +49,7 @@ def _rows(sweeps):
     ]
 
 
-def _question(ranks, n_bytes, fit):
+def question_of(ranks, n_bytes, fit):
     return {
         "op": "allreduce",
         "dtype": "fp32",
@@ -67,7 +67,7 @@ def fit_ranks(model, ranks, plain, compressed):
     hops = 2 * (ranks - 1)
     ring = model.fit([(row["bytes"] * hops / ranks, row["seconds"]) for row in plain])
     fit = {"network": ring | {"fixed_s": ring["fixed_s"] / hops}, "codec": NOTHING}
-    answers = model.predict([_question(ranks, row["bytes"], fit) for row in compressed])
+    answers = model.predict([question_of(ranks, row["bytes"], fit) for row in compressed])
     samples = [
         (row["bytes"], row["seconds"], answer["flat"]["seconds"])
         for row, answer in zip(compressed, answers)
@@ -79,7 +79,7 @@ def compare(model, ranks, fit, runs, what):
     """Rows of what was foretold and what was measured."""
     rows = []
     for name, scheme in (("fp32", "ring"), ("fp32 q4", "flat")):
-        answers = model.predict([_question(ranks, row["bytes"], fit) for row in runs[name]])
+        answers = model.predict([question_of(ranks, row["bytes"], fit) for row in runs[name]])
         for row, answer in zip(runs[name], answers):
             made = answer[scheme]
             rows.append(
