@@ -8,16 +8,15 @@ namespace cinch {
 
 Result<void> Examiner::allocate(const DeviceTable& device, uint64_t nTiles) {
   MemoryReserve& reserve = MemoryReserve::instance();
-  const size_t nBytes = 2 * nTiles * sizeof(TileTally);
-  auto tallies = reserve.allocate(device, nBytes, Buffer::Where::device);
+  nTiles_ = nTiles;
+  auto tallies = reserve.allocate(device, tallyBytes(), Buffer::Where::device);
   if (!tallies.ok()) return tallies.error();
-  auto host = reserve.allocate(device, nBytes, Buffer::Where::host);
+  auto host = reserve.allocate(device, tallyBytes(), Buffer::Where::host);
   if (!host.ok()) return host.error();
   auto states = reserve.allocate(device, 2 * sizeof(SlotState), Buffer::Where::host);
   if (!states.ok()) return states.error();
   auto event = Event::create(device);
   if (!event.ok()) return event.error();
-  nTiles_ = nTiles;
   device_ = std::move(tallies.value());
   host_ = std::move(host.value());
   states_ = std::move(states.value());
@@ -42,7 +41,8 @@ Result<void> Examiner::noteResult(const DeviceTable& device, const TallyLaunch& 
   CINCH_TRY_DEVICE(device, device.tally(&launch, stream), "cannot examine a result");
   CINCH_TRY_DEVICE(device, device.copyAsync(after(), state, sizeof(SlotState), stream),
                    "cannot read a slot's figures");
-  CINCH_TRY_DEVICE(device, device.copyAsync(host_.as<void>(), tallies(), device_.bytes(), stream),
+  // Either buffer may be larger, having served another slot.
+  CINCH_TRY_DEVICE(device, device.copyAsync(host_.as<void>(), tallies(), tallyBytes(), stream),
                    "cannot read what was examined");
   return done_.record(stream);
 }

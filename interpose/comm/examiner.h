@@ -34,6 +34,7 @@ class Examiner {
   void giveUp(std::vector<Buffer>& buffers);
 
  private:
+  size_t tallyBytes() const { return 2 * nTiles_ * sizeof(TileTally); }
   TileTally* tallies() const { return device_.as<TileTally>(); }
   SlotState* before() const { return states_.as<SlotState>(); }
   SlotState* after() const { return states_.as<SlotState>() + 1; }

@@ -53,8 +53,16 @@ int release(void* memory) {
   return record("release");
 }
 
+// Memory whose beginning is given must be large enough.
+bool isWithin(const void* memory, size_t nBytes) {
+  const std::lock_guard lock(mutex);
+  const auto found = fakeDevice().memory.find(const_cast<void*>(memory));
+  return found == fakeDevice().memory.end() || nBytes <= found->second;
+}
+
 int copy(void* to, const void* from, size_t nBytes, void*) {
   if (const int error = record("copy")) return error;
+  if (!isWithin(to, nBytes) || !isWithin(from, nBytes)) return kIllegal;
   memcpy(to, from, nBytes);
   return 0;
 }
