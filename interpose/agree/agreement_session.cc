@@ -87,8 +87,8 @@ Result<void> AgreementSession::publish(size_t who, const Publication& publicatio
 
 Result<void> AgreementSession::pool(size_t who, const Figures& figures) {
   if (!decided_) return errorf(Status::remoteError, "figures before the verdict");
-  if (pools_.count(figures.topic) == 0 && pools_.size() == kMaxOpenTopics)
-    return errorf(Status::remoteError, "more than %zu open pools", kMaxOpenTopics);
+  if (pools_.count(figures.topic) == 0 && pools_.size() == kMaxOpenPools)
+    return errorf(Status::remoteError, "more than %zu open pools", kMaxOpenPools);
   OpenPool& pool = pools_[figures.topic];
   if (pool.nGiven == 0) pool.due = deadlineIn(kPoolTime);
   if (pool.given.empty()) pool.least.assign(figures.values.size(), kNoFigure);
@@ -163,8 +163,9 @@ void AgreementSession::leave(size_t who) {
   open.clear();
   for (auto& [number, pool] : pools_) {
     if (pool.given[who]) pool.nGiven--;
-    open.push_back(number);
+    if (pool.nGiven > 0) open.push_back(number);
   }
+  std::erase_if(pools_, [](const auto& entry) { return entry.second.nGiven == 0; });
   for (uint64_t number : open) settlePool(number);
 }
 

@@ -22,6 +22,8 @@
 namespace cinch {
 
 inline constexpr size_t kMaxOpenTopics = 4096;
+// Slots of a communicator pool at the same time, and a rank may be two rounds ahead.
+inline constexpr size_t kMaxOpenPools = 16384;
 // How long after the first rank's figures the others' are waited for.
 inline constexpr std::chrono::seconds kPoolTime{10};
 

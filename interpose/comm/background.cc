@@ -34,6 +34,8 @@ class Background {
     return true;
   }
 
+  bool isStopped() const { return isStopped_.load(); }
+
   void add(Task task) {
     {
       const std::lock_guard lock(mutex_);
@@ -84,9 +86,13 @@ struct Started {
 
 }  // namespace
 
+void useDevice(const DeviceTable& table, int device) {
+  table.setDevice(device);
+}
+
 bool runInBackground(std::function<bool()> task) {
   static const Started started;
-  if (!started.isRunning || started.process != getpid()) return false;
+  if (!started.isRunning || started.process != getpid() || background().isStopped()) return false;
   background().add(std::move(task));
   return true;
 }

@@ -3,7 +3,13 @@
 
 #include <functional>
 
+#include "kernels/device_table.h"
+
 namespace cinch {
+
+// On the thread below: makes `device` current for what the task does, and for what it destroys. It
+// is not put back: whichever device was current before, CUDA would make a context on it.
+void useDevice(const DeviceTable& table, int device);
 
 // Runs `task` soon, and again and again until it returns true, by turns with others. False where
 // there is no thread, nor can be, or the process is a fork of the one that has it: the task will

@@ -37,10 +37,6 @@ bool onSeveralHosts(const Verdict& verdict) {
   return std::set<uint64_t>(verdict.hostIds.begin(), verdict.hostIds.end()).size() > 1;
 }
 
-bool passesForSpeed(const Slot& slot) {
-  return slot.strategy && slot.strategy->chooser.choice() == Strategy::pass;
-}
-
 std::string nameOf(int rank, int nRanks) {
   static std::atomic<int> made{0};
   return "communicator " + std::to_string(++made) + " rank " + std::to_string(rank) + " of " +
@@ -225,7 +221,7 @@ Slot* CommState::readySlot(const Signature& signature) const {
   for (const auto& [key, slot] : slotByKey_) {
     const bool isCoded = key.codecId == placed || key.codecId == unplaced;
     if (index == key.signatureIndex && key.place == 0 && isCoded &&
-        slot->phase == SlotPhase::active && !passesForSpeed(*slot))
+        slot->phase == SlotPhase::active)
       return slot;
   }
   return nullptr;

@@ -1,6 +1,8 @@
 // What a slot keeps to find out whether compressing it pays: policy/strategy.h says how.
 #pragma once
 
+#include <atomic>
+
 #include "interpose/comm/stopwatch.h"
 #include "interpose/policy/strategy.h"
 
@@ -17,11 +19,13 @@ struct SlotStrategy {
   uint64_t nPooled = 0;         // rounds whose figures are on their way
   uint64_t nHeard = 0;          // rounds
 
-  // The last turn did not take place.
-  void takeBack() {
+  std::atomic<uint64_t> nAwaited{0};  // rounds that the program has waited for, or does
+
+  // The last turn, which did this, did not take place.
+  void takeBack(Strategy done) {
     --nextTurn;
     stopwatch.giveUp(nextTurn);
-    --nTurns[static_cast<size_t>(chooser.did(nextTurn))];
+    --nTurns[static_cast<size_t>(done)];
   }
 };
 

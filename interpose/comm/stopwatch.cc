@@ -18,7 +18,8 @@ void Stopwatch::start(uint64_t turn, void* stream) {
   if (turn > 0 && (isIn(turn - 1, Phase::started) || isIn(turn - 1, Phase::untimed)))
     return startUntimed(turn);
   lap.state.store(stateOf(turn, Phase::none));
-  if (lap.start && lap.start.record(stream).ok()) lap.state.store(stateOf(turn, Phase::started));
+  if (lap.start && lap.stop && lap.start.record(stream).ok())
+    lap.state.store(stateOf(turn, Phase::started));
 }
 
 void Stopwatch::startUntimed(uint64_t turn) {

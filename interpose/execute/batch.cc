@@ -39,8 +39,7 @@ std::vector<WorkspaceUse> usesOf(std::span<const BatchItem> items) {
     // The workspace grows with time, and a rank may make its graph anew when the others do not: in
     // captures each call has a wave of its own. So has a call that is examined.
     const uint64_t capacity = item.captureId ? nBytes : item.comm->workspace.capacity();
-    const bool isAlone =
-        item.captureId == 0 && !item.turn.isQuick() && willBeExamined(item, nOfSlot[item.slot]++);
+    const bool isAlone = item.captureId == 0 && willBeExamined(item, nOfSlot[item.slot]++);
     needs.push_back({item.comm.get(), item.slot, isAlone ? capacity : nBytes, capacity});
   }
   return packWaves(needs);

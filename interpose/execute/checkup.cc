@@ -30,8 +30,7 @@ Result<void> hear(CommState& comm, Slot& slot, uint64_t call) {
 }
 
 bool hasCheckup(const BatchItem& item) {
-  return item.slot->checkup != nullptr && item.captureId == 0 && !item.connectOnly &&
-         !item.turn.isQuick();
+  return item.slot->checkup != nullptr && item.captureId == 0 && !item.connectOnly;
 }
 
 TallyLaunch tallyOf(const BatchItem& item, const void* values) {
@@ -61,7 +60,7 @@ Result<void> beginCall(BatchItem& item) {
     CINCH_TRY(hear(*item.comm, *item.slot, call - CheckupSchedule::kDelay));
     checkup.nHeard = call + 1;
   }
-  item.plan = item.slot->planInForce();
+  if (!item.turn.isQuick()) item.plan = item.slot->planInForce();
   if (checkup.schedule.examines(call)) item.examined = call;
   return {};
 }

@@ -43,6 +43,7 @@ class Judgement {
 
   // False where the figures are not there yet, and may still be waited for.
   bool tryToEnd() {
+    useDevice(*comm_->resources.device, comm_->resources.cudaDevice);
     const RelaxedCapture relaxed(*comm_->resources.device);
     const bool isThere = slot_->checkup->examiner.isFree();
     if (!isThere && isPatient()) return false;

@@ -135,7 +135,7 @@ void OpenGroup::prepareLater(const std::shared_ptr<CommState>& comm, Slot& slot,
 void OpenGroup::countBack() {
   for (auto noted = noted_.rbegin(); noted != noted_.rend(); ++noted) {
     noted->comm->takeBack(noted->signature);
-    takeBack(noted->turn);
+    takeBack(*noted->comm, noted->turn);
   }
 }
 

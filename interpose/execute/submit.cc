@@ -115,7 +115,7 @@ ncclResult_t passNow(const std::shared_ptr<CommState>& comm, const Decided& deci
   // A call that one rank got wrong and repeats must not count twice.
   if (isRefused(result)) {
     if (decision.counted) comm->takeBack(decided.signature);
-    takeBack(decided.turn);
+    takeBack(*comm, decided.turn);
     return result;
   }
   // Where NCCL has not launched it yet, nobody knows when it will have ended.

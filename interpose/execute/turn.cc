@@ -18,9 +18,9 @@ using RoundFigures = std::array<uint64_t, kRound>;
 static_assert(kNotTimed == kNoFigure);
 static_assert(kStrategies == std::size(kStrategyTexts));
 
-// How long after a round its last call may still be on its way: the figures of slow links are worth
-// more than a short wait.
-constexpr std::chrono::seconds kPatience{30};
+// How long after a round its last call may still be on its way, where nobody waits for the figures;
+// and how long the ranks wait for each other's at least: a rank may be slow.
+constexpr std::chrono::seconds kPatience{30}, kShortestWait{60};
 
 uint64_t poolTopic(const Slot& slot, uint64_t round) {
   uint8_t facts[2 * sizeof(uint64_t)];
@@ -35,9 +35,11 @@ class RoundToPool {
   RoundToPool(std::shared_ptr<CommState> comm, Slot& slot, uint64_t round)
       : comm_(std::move(comm)), slot_(&slot), round_(round) {}
 
-  // False where some time is not known yet, and may still be waited for.
+  // False where some time is not known yet, and may still be waited for: not when the program does.
   bool tryToEnd() const {
-    if (isRunning() && !comm_->hasFailed() && Clock::now() < deadline_) return false;
+    useDevice(*comm_->resources.device, comm_->resources.cudaDevice);
+    if (isRunning() && !isAwaited() && !comm_->hasFailed() && Clock::now() < deadline_)
+      return false;
     pool(figures());
     return true;
   }
@@ -48,6 +50,7 @@ class RoundToPool {
   }
 
  private:
+  bool isAwaited() const { return slot_->strategy->nAwaited.load() > round_; }
   bool isRunning() const {
     const RelaxedCapture relaxed(*comm_->resources.device);
     for (uint64_t i = 0; i < kRound; ++i)
@@ -113,9 +116,9 @@ Result<void> hearRound(CommState& comm, Slot& slot, uint64_t round) {
 // A group that NCCL refuses is repeated: its rounds have begun then.
 Result<void> beginRound(const std::shared_ptr<CommState>& comm, Slot& slot, uint64_t round) {
   SlotStrategy& own = *slot.strategy;
-  if (round >= 2 && own.nHeard == round - 2) {
-    CINCH_TRY(hearRound(*comm, slot, round - 2));
-    own.nHeard = round - 1;
+  while (own.nHeard + own.chooser.delay() <= round) {
+    CINCH_TRY(hearRound(*comm, slot, own.nHeard));
+    ++own.nHeard;
   }
   if (round >= 1 && own.nPooled == round - 1) {
     if (own.chooser.isPooled(round - 1)) poolInBackground(comm, slot, round - 1);
@@ -124,12 +127,27 @@ Result<void> beginRound(const std::shared_ptr<CommState>& comm, Slot& slot, uint
   return {};
 }
 
+// How many calls of the slot were not to pass, as its checkups count them.
+uint64_t callsOf(const SlotStrategy& strategy) {
+  return strategy.nTurns[static_cast<size_t>(Strategy::compress)] +
+         strategy.nTurns[static_cast<size_t>(Strategy::quick)];
+}
+
+bool isExamined(const Slot& slot) {
+  return slot.checkup && slot.checkup->schedule.examines(callsOf(*slot.strategy));
+}
+
+// What is examined is what the codec does.
+Strategy strategyOf(const Slot& slot, uint64_t turn) {
+  const Strategy chosen = slot.strategy->chooser.at(turn);
+  return chosen == Strategy::quick && isExamined(slot) ? Strategy::compress : chosen;
+}
+
 // What is also reduced exactly takes longer, and so does the first call of a kind.
 bool isTypical(const Slot& slot, Strategy strategy) {
-  const uint64_t call = slot.strategy->nTurns[static_cast<size_t>(strategy)];
   if (strategy == Strategy::pass) return true;
-  if (call == 0) return false;
-  return strategy == Strategy::quick || !slot.checkup || !slot.checkup->schedule.examines(call);
+  const bool isFirst = slot.strategy->nTurns[static_cast<size_t>(strategy)] == 0;
+  return !isFirst && !isExamined(slot);
 }
 
 void noteTurn(Slot& slot, const Turn& turn) {
@@ -149,7 +167,7 @@ Result<Turn> beginTurn(const std::shared_ptr<CommState>& comm, Slot& slot, bool 
   SlotStrategy& own = *slot.strategy;
   Turn turn{.slot = &slot, .number = own.nextTurn};
   if (turn.number % kRound == 0) CINCH_TRY(beginRound(comm, slot, turn.number / kRound));
-  turn.strategy = isReady ? own.chooser.at(turn.number) : Strategy::pass;
+  turn.strategy = isReady ? strategyOf(slot, turn.number) : Strategy::pass;
   noteTurn(slot, turn);
   ++own.nextTurn;
   return turn;
@@ -171,8 +189,14 @@ void endTurn(const CommState& comm, const Turn& turn, CUstream_st* stream, bool 
   stopwatch.stop(turn.number, stream);
 }
 
-void takeBack(const Turn& turn) {
-  if (turn.slot != nullptr) turn.slot->strategy->takeBack();
+void takeBack(CommState& comm, const Turn& turn) {
+  if (turn.slot == nullptr) return;
+  SlotStrategy& own = *turn.slot->strategy;
+  own.takeBack(turn.strategy);
+  // What the turn was to do is forgotten, and the other ranks may do it.
+  if (own.nHeard + own.chooser.delay() > turn.number / kRound + StrategyChooser::kRoundsKept)
+    comm.fail(errorf(Status::invalidUsage, "%s: a group of so many calls cannot be repeated",
+                     turn.slot->name.c_str()));
 }
 
 }  // namespace cinch

@@ -27,7 +27,8 @@ Result<Turn> beginTurn(const std::shared_ptr<CommState>& comm, Slot& slot, bool 
 void startTurn(const CommState& comm, const Turn& turn, CUstream_st* stream);
 void endTurn(const CommState& comm, const Turn& turn, CUstream_st* stream, bool isEnqueued);
 
-// The turn, the last one of its slot, did not take place.
-void takeBack(const Turn& turn);
+// The turn, the last one of its slot, did not take place. The communicator fails where too much has
+// been heard since to say what its repetition is to do.
+void takeBack(CommState& comm, const Turn& turn);
 
 }  // namespace cinch

@@ -8,6 +8,8 @@ namespace {
 
 // Rounds between two trials that nothing gave cause for, where all were equally fast.
 constexpr uint64_t kRest = 64;
+// Rounds after which the figures of one are heard at the latest.
+constexpr uint64_t kLongestDelay = 16;
 // Rounds after a trial in which what it found may not have taken effect.
 constexpr uint64_t kShortRest = 2;
 
@@ -63,10 +65,31 @@ uint64_t StrategyChooser::medianOf(uint64_t round, std::span<const uint64_t> lea
   return found[(found.size() - 1) / 2];
 }
 
+// A rank's host was far ahead of another's, which may be how the program is.
+void StrategyChooser::noteFailure(uint64_t round) {
+  rest_ = std::min(2 * rest_, kRest);
+  quietUntil_ = round + 1 + rest_;
+}
+
+// Nobody's calls had ended that were to be timed.
+bool StrategyChooser::wasTooEarly(uint64_t round, std::span<const uint64_t> least) const {
+  bool isExpected = false;
+  for (uint64_t i = 0; i < least.size() && i < kRound; ++i) {
+    if (least[i] != kNotTimed) return false;
+    isExpected = isExpected || isTimed(round * kRound + i);
+  }
+  return isExpected;
+}
+
 void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
-  const uint64_t next = round + 2;
-  // A rank's host was far ahead of another's, which may be how the program is.
-  if (least.empty() && isPooled(round)) quietUntil_ = round + 1 + kRest;
+  const uint64_t next = round + delay_;
+  if (isPooled(round)) {
+    if (least.empty())
+      noteFailure(round);
+    else
+      rest_ = 1;
+  }
+  if (wasTooEarly(round, least)) delay_ = std::min(2 * delay_, kLongestDelay);
   Times found;
   for (size_t i = 0; i < kStrategies; ++i)
     found[i] = medianOf(round, least, static_cast<Strategy>(i));
@@ -79,9 +102,12 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
     tries = isWorthATrial(round, time);
   }
   // One that is still to come, or not yet heard, is enough.
-  if (modeOf(next - 1).isTrial) tries = false;
-  if (tries) lastTrial_ = next;
-  modes_[next % kRoundsKept] = {tries, choice_};
+  for (uint64_t earlier = round + 1; earlier < next; ++earlier)
+    tries = tries && !modeOf(earlier).isTrial;
+  const uint64_t last = round + delay_;
+  if (tries) lastTrial_ = last;
+  for (uint64_t mode = next; mode <= last; ++mode)
+    modes_[mode % kRoundsKept] = {tries && mode == last, choice_};
 }
 
 // True where another trial is to follow at once.

@@ -3,10 +3,11 @@
 //
 // A slot's turns (its calls outside of captures) are counted in rounds of 8. A rank's time of a
 // turn includes its wait for ranks that come late; the least of all ranks' times is what the links
-// and codecs take. The ranks pool these (Agreement::pool) when a round is over, and from the next
-// round but one on all do what follows from the same pooled integers by the same integer
-// arithmetic: they can never disagree, and nobody waits for anybody unless some rank's host is a
-// whole round ahead.
+// and codecs take. The ranks pool these (Agreement::pool) when a round is over. From the next round
+// but one on all do what follows from the same pooled integers by the same integer arithmetic: they
+// can never disagree. Nobody waits for anybody's device: where rounds are pooled before their calls
+// have ended, since a program enqueues many, they are heard later and later. Only a host that is a
+// round ahead of another one waits for it.
 //
 //   round 0   a trial: the turns that pass while the slot gets ready, then the other strategies
 //   later     the fastest strategy; a trial again, up to two times, where the last one was close;
@@ -32,17 +33,20 @@ inline constexpr uint64_t kNotTimed = UINT64_MAX;
 class StrategyChooser {
  public:
   static constexpr uint64_t kRound = 8;  // turns
+  // Turns of so many rounds may be taken back.
+  static constexpr uint64_t kRoundsKept = 64;
 
   explicit StrategyChooser(bool mayBeQuick = false) : mayBeQuick_(mayBeQuick) {}
 
   // What the turn does, once all rounds are heard that are to be heard before it: round n before
-  // turn (n + 2) * kRound. Where the slot is not ready it passes in any case.
+  // turn (n + delay()) * kRound. Where the slot is not ready it passes in any case.
   Strategy at(uint64_t turn) const;
   // Whether its time is of use; where one strategy has been settled on, few are enough.
   bool isTimed(uint64_t turn) const;
   // What the turn did; `isTypical` where its time says how long such turns take.
   void note(uint64_t turn, Strategy done, bool isTypical);
-  Strategy did(uint64_t turn) const { return turns_[turn % turns_.size()].done; }
+
+  uint64_t delay() const { return delay_; }
 
   // Whether the ranks pool what they measured in the round: not for a while after a pool that
   // failed.
@@ -66,8 +70,6 @@ class StrategyChooser {
     Strategy done;
     bool isTypical;
   };
-  static constexpr uint64_t kRoundsKept = 4;
-
   const Mode& modeOf(uint64_t round) const { return modes_[round % kRoundsKept]; }
   Strategy tried(uint64_t turn) const;
   bool followsItsLike(uint64_t turn) const;
@@ -77,6 +79,8 @@ class StrategyChooser {
   bool isClose() const;
   bool isWorthATrial(uint64_t round, uint64_t time);
   uint64_t restBetweenTrials() const;
+  bool wasTooEarly(uint64_t round, std::span<const uint64_t> least) const;
+  void noteFailure(uint64_t round);
 
   bool mayBeQuick_;
   std::array<Mode, kRoundsKept> modes_ = {Mode{.isTrial = true}};
@@ -89,6 +93,8 @@ class StrategyChooser {
   uint64_t nTrials_ = 0;
   uint64_t lastTrial_ = 0;   // round
   uint64_t quietUntil_ = 0;  // likewise
+  uint64_t rest_ = 1;        // rounds without pools after one that failed
+  uint64_t delay_ = 2;       // rounds
   uint32_t nDrifts_ = 0;     // rounds in a row
 };
 

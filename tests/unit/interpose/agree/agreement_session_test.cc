@@ -116,7 +116,7 @@ TEST(AgreementSession, FiguresOutOfTurnAreRefused) {
   ASSERT_TRUE(session.pool(0, {1, {7}}).ok());
   EXPECT_FALSE(session.pool(0, {1, {7}}).ok()) << "twice";
   EXPECT_FALSE(session.pool(1, {1, {7, 8}}).ok()) << "as many as the others have";
-  for (uint64_t topic = 2; topic <= kMaxOpenTopics; ++topic)
+  for (uint64_t topic = 2; topic <= kMaxOpenPools; ++topic)
     ASSERT_TRUE(session.pool(0, {topic, {}}).ok());
   EXPECT_FALSE(session.pool(0, {0, {}}).ok()) << "too many at once";
 }

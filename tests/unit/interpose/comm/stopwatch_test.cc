@@ -89,13 +89,18 @@ TEST_F(StopwatchTest, ADeviceThatFailsTellsNothing) {
     EXPECT_FALSE(stopwatch_.time(static_cast<uint64_t>(failing)));
     fakeDevice().failAt = -1;
   }
-  Stopwatch without;
-  fakeDevice().calls.clear();
-  fakeDevice().failAt = 3;
-  EXPECT_FALSE(without.allocate(fakeDeviceTable()).ok());
-  without.start(9, nullptr);
-  without.stop(9, nullptr);
-  EXPECT_FALSE(without.time(9));
+  for (const int failing : {3, 4}) {
+    Stopwatch without;
+    fakeDevice().calls.clear();
+    fakeDevice().failAt = failing;
+    EXPECT_FALSE(without.allocate(fakeDeviceTable()).ok());
+    fakeDevice().failAt = -1;
+    for (uint64_t turn = 0; turn < 4; ++turn) {
+      without.start(turn, nullptr);
+      without.stop(turn, nullptr);
+    }
+    EXPECT_FALSE(without.time(3));
+  }
 }
 
 }  // namespace

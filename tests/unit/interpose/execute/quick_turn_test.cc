@@ -44,8 +44,13 @@ class QuickTurnTest : public test::JobTest {
     EXPECT_LT(error, 0.15);
     return error == 0 ? Strategy::pass : error < 1e-4 ? Strategy::quick : Strategy::compress;
   }
+  // In all steps but those that are examined, of which a quick one is compressed.
   static void finds(const Work& work, Strategy strategy, int nSteps) {
-    for (int i = 0; i < nSteps; ++i) EXPECT_EQ(step(work), strategy);
+    int nOthers = 0;
+    for (int i = 0; i < nSteps; ++i) nOthers += step(work) != strategy;
+    const int nExamined = strategy == Strategy::quick ? nSteps / 8 : 0;
+    EXPECT_LE(nOthers, nExamined + 1);
+    EXPECT_GE(nOthers, nExamined);
     EXPECT_EQ(work.slot(0).strategy->chooser.choice(), strategy);
   }
 
@@ -77,7 +82,7 @@ TEST_F(QuickTurnTest, NonFiniteValuesOfAQuickCallLeaveNoTrace) {
   const Work work(ranks_, CallKind::allReduce, kCount);
   getReady(work);
   for (uint64_t turn = 0; turn < 3 * kRound; ++turn) step(work);
-  ASSERT_EQ(step(work), Strategy::quick);
+  while (step(work) != Strategy::quick) continue;
   auto* values = static_cast<float*>(const_cast<void*>(work.part(0).call.send));
   const float kept = values[7];
   values[7] = std::numeric_limits<float>::infinity();

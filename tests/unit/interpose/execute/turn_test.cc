@@ -145,6 +145,41 @@ TEST_F(TurnTest, ThatAreSimulatedAreTakenBack) {
   EXPECT_TRUE(work.slot(0).stats->strategy.choice.load() == 0);
 }
 
+TEST_F(TurnTest, ThatAreManyAreTakenBackTogether) {
+  callsTake(1, 3);
+  const Work work(ranks_, CallKind::allReduce, kCount);
+  getReady(work);
+  passes(work, 10 * kRound);
+  SlotStrategy& strategy = strategyOf(work, 0);
+  const uint64_t turn = strategy.nextTurn;
+  const auto nTurns = strategy.nTurns;
+  test::groupStart();
+  for (int call = 0; call < 40; ++call) ASSERT_EQ(work.submit(), ncclSuccess);
+  OpenGroup::forget(test::fakeRealTable());
+  fakeReal().depth = 0;
+  fakeReal().recorded.clear();
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(strategyOf(work, rank).nextTurn, turn);
+    EXPECT_EQ(strategyOf(work, rank).nTurns, nTurns);
+    EXPECT_EQ(ranks_[static_cast<size_t>(rank)]->comm->health(), ncclSuccess);
+  }
+  EXPECT_EQ(passes(work, 50), 50u);
+}
+
+TEST_F(TurnTest, ThatCannotBeRepeatedFailTheCommunicator) {
+  callsTake(1, 3);
+  const Work work(ranks_, CallKind::allReduce, kCount);
+  getReady(work);
+  passes(work, 10 * kRound);
+  test::groupStart();
+  for (uint64_t call = 0; call < (StrategyChooser::kRoundsKept + 2) * kRound; ++call)
+    ASSERT_EQ(work.submit(), ncclSuccess);
+  OpenGroup::forget(test::fakeRealTable());
+  fakeReal().depth = 0;
+  fakeReal().recorded.clear();
+  for (const auto& rank : ranks_) EXPECT_NE(rank->comm->health(), ncclSuccess);
+}
+
 TEST_F(TurnTest, ThatNcclRefusesAreTakenBack) {
   callsTake(1, 3);
   const Work work(ranks_, CallKind::allReduce, kCount);

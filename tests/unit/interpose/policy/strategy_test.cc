@@ -21,7 +21,8 @@ class Job {
   explicit Job(Time time, bool mayBeQuick = false) : chooser(mayBeQuick), time_(std::move(time)) {}
 
   Strategy step() {
-    if (turn_ % kRound == 0 && turn_ >= 2 * kRound) hear(turn_ / kRound - 2);
+    if (turn_ % kRound == 0)
+      for (; nHeard_ + chooser.delay() <= turn_ / kRound; ++nHeard_) hear(nHeard_);
     const bool isReady = turn_ >= 2;  // the calls before get the ranks ready
     const Strategy done = isReady ? chooser.at(turn_) : Strategy::pass;
     chooser.note(turn_, done, true);
@@ -53,7 +54,7 @@ class Job {
   }
 
   Time time_;
-  uint64_t turn_ = 0;
+  uint64_t turn_ = 0, nHeard_ = 0;
   std::vector<uint64_t> least_;
 };
 
@@ -206,18 +207,44 @@ TEST(Strategy, RanksThatHearTheSameDoTheSame) {
   std::mt19937_64 random(7);
   for (int run = 0; run < 200; ++run) {
     StrategyChooser ranks[2] = {StrategyChooser(run % 2 == 0), StrategyChooser(run % 2 == 0)};
-    for (uint64_t turn = 0; turn < 60 * kRound; ++turn) {
-      if (turn % kRound == 0 && turn >= 2 * kRound) {
+    uint64_t nHeard = 0;
+    for (uint64_t turn = 0; turn < 200 * kRound; ++turn) {
+      const uint64_t round = turn / kRound;
+      for (; turn % kRound == 0 && nHeard + ranks[0].delay() <= round; ++nHeard) {
         std::vector<uint64_t> least(random() % 9 == 0 ? 0 : kRound);
+        const bool isEarly = random() % 7 == 0;
         for (uint64_t& value : least)
-          value = random() % 4 == 0 ? kNotTimed : random() >> (random() % 64);
-        for (StrategyChooser& rank : ranks) rank.hear(turn / kRound - 2, least);
+          value = isEarly || random() % 4 == 0 ? kNotTimed : random() >> (random() % 64);
+        for (StrategyChooser& rank : ranks) rank.hear(nHeard, least);
       }
       ASSERT_EQ(ranks[0].at(turn), ranks[1].at(turn));
       const bool isTimed = random() % 5 != 0;
       for (StrategyChooser& rank : ranks) rank.note(turn, rank.at(turn), isTimed);
     }
     ASSERT_EQ(ranks[0].time(Strategy::pass), ranks[1].time(Strategy::pass));
+  }
+}
+
+// A program that enqueues `ahead` calls before the device has done one.
+TEST(Strategy, CallsThatEndLateAreHeardLate) {
+  for (const uint64_t ahead : {1, 20, 40, 60, 100}) {
+    StrategyChooser chooser;
+    std::vector<uint64_t> took;
+    uint64_t nHeard = 0, nPasses = 0;
+    for (uint64_t turn = 0; turn < 200 * kRound; ++turn) {
+      for (; turn % kRound == 0 && nHeard + chooser.delay() <= turn / kRound; ++nHeard) {
+        std::vector<uint64_t> least(kRound, kNotTimed);
+        for (uint64_t i = 0; i < kRound; ++i)
+          if (nHeard * kRound + i + ahead < turn) least[i] = took[nHeard * kRound + i];
+        chooser.hear(nHeard, least);
+      }
+      const Strategy done = turn < 2 ? Strategy::pass : chooser.at(turn);
+      chooser.note(turn, done, true);
+      took.push_back(done == Strategy::pass ? 1000 : 3000);
+      nPasses += turn >= 100 * kRound && done == Strategy::pass;
+    }
+    EXPECT_EQ(chooser.choice(), Strategy::pass) << ahead;
+    EXPECT_GT(nPasses, 95 * kRound) << ahead;
   }
 }
 
@@ -231,9 +258,9 @@ TEST(Strategy, AFailedPoolIsNotRepeatedSoon) {
   Job job = steadyJob(10, 10000);
   job.failsToPool = true;
   job.passes(60 * kRound);
-  EXPECT_EQ(job.nPools, 1u);
+  EXPECT_EQ(job.nPools, 5u) << "after 2, 4, 8, ... rounds";
   job.failsToPool = false;
-  job.passes(40 * kRound);
+  job.passes(60 * kRound);
   EXPECT_EQ(job.chooser.choice(), Strategy::pass);
 }
 
