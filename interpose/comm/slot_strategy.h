@@ -19,7 +19,7 @@ struct SlotStrategy {
   uint64_t nPooled = 0;         // rounds whose figures are on their way
   uint64_t nHeard = 0;          // rounds
 
-  std::atomic<uint64_t> nAwaited{0};  // rounds that the program has waited for, or does
+  std::atomic<uint64_t> nAwaited{0};  // rounds that the program is about to hear, or has heard
 
   // The last turn, which did this, did not take place.
   void takeBack(Strategy done) {

@@ -1,5 +1,6 @@
 #include "interpose/execute/turn.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 
@@ -100,8 +101,9 @@ Result<void> hearRound(CommState& comm, Slot& slot, uint64_t round) {
   StrategyChooser& chooser = slot.strategy->chooser;
   std::vector<uint64_t> least;
   if (chooser.isPooled(round)) {
-    auto pooled = comm.agreement().awaitPool(poolTopic(slot, round),
-                                             static_cast<int>(processParams().params.voteTimeout));
+    const int64_t timeout =
+        std::max<int64_t>(processParams().params.voteTimeout, kShortestWait.count());
+    auto pooled = comm.agreement().awaitPool(poolTopic(slot, round), static_cast<int>(timeout));
     if (!pooled.ok())
       return errorf(pooled.error().status, "%s: not told how fast it is: %s", slot.name.c_str(),
                     pooled.error().message.c_str());
@@ -125,6 +127,14 @@ Result<void> beginRound(const std::shared_ptr<CommState>& comm, Slot& slot, uint
     own.nPooled = round;
   }
   return {};
+}
+
+// At the last turn of a round: the figures of what is heard before the next one are to be on their
+// way, whatever has not ended. Not later, since a thread may drive several ranks in turn, of which
+// the first one waits for the others.
+void hurry(SlotStrategy& strategy, uint64_t nextRound) {
+  const uint64_t delay = strategy.chooser.delay();
+  if (nextRound >= delay) strategy.nAwaited.store(nextRound - delay + 1);
 }
 
 // How many calls of the slot were not to pass, as its checkups count them.
@@ -170,6 +180,7 @@ Result<Turn> beginTurn(const std::shared_ptr<CommState>& comm, Slot& slot, bool 
   turn.strategy = isReady ? strategyOf(slot, turn.number) : Strategy::pass;
   noteTurn(slot, turn);
   ++own.nextTurn;
+  if (own.nextTurn % kRound == 0) hurry(own, own.nextTurn / kRound);
   return turn;
 }
 

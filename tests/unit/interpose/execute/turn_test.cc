@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "tests/unit/interpose/support/job.h"
 
@@ -123,6 +124,23 @@ TEST_F(TurnTest, OfDifferentSlotsInOneGroupAre) {
     EXPECT_TRUE(work->slot(0).stats->strategy.choice.load() == 0);
     EXPECT_TRUE(isExact(*work));
   }
+}
+
+// A program may enqueue many calls before it lets the device go on.
+TEST_F(TurnTest, AreNotWaitedForWhereTheDeviceIsLate) {
+  callsTake(1, 3);
+  const Work work(ranks_, CallKind::allReduce, kCount);
+  getReady(work);
+  test::setEventsPending(true);
+  const auto begun = std::chrono::steady_clock::now();
+  passes(work, 12 * kRound);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
+  EXPECT_GT(strategyOf(work, 0).chooser.delay(), 2u);
+  EXPECT_EQ(strategyOf(work, 0).chooser.nTrials(), 0u);
+  test::setEventsPending(false);
+  EXPECT_EQ(ranks_[0]->comm->health(), ncclSuccess);
+  passes(work, 60 * kRound);
+  EXPECT_EQ(passes(work, 10), 10u);
 }
 
 TEST_F(TurnTest, ThatAreSimulatedAreTakenBack) {

@@ -136,6 +136,7 @@ int eventRecord(void* event, void* stream) {
 
 int eventElapsed(float* milliseconds, void* start, void* end) {
   const std::lock_guard lock(mutex);
+  if (fakeDevice().eventsPending) return kNotReady;
   const std::map<const void*, double>& times = fakeDevice().recordTimes;
   *milliseconds = static_cast<float>(times.at(end) - times.at(start));
   return record("eventElapsed");
@@ -236,6 +237,11 @@ DeviceTable makeTable() {
 void setCosts(const std::map<std::string, double>& costs) {
   const std::lock_guard lock(mutex);
   fakeDevice().costs = costs;
+}
+
+void setEventsPending(bool arePending) {
+  const std::lock_guard lock(mutex);
+  fakeDevice().eventsPending = arePending;
 }
 
 void passTime(const std::string& call) {

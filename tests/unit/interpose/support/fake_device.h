@@ -53,6 +53,8 @@ struct FakeDevice {
 FakeDevice& fakeDevice();
 // From now on, calls to either fake take so many milliseconds of the device's clock.
 void setCosts(const std::map<std::string, double>& costs);
+// Whether no event is done from now on.
+void setEventsPending(bool arePending);
 // A call to either fake takes its time.
 void passTime(const std::string& call);
 const DeviceTable& fakeDeviceTable();
