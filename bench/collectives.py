@@ -49,10 +49,11 @@ def say(text):
 
 class Bench:
     """Sweeps of `cinch bench` over one network: `sizes` are the least and the most values, and the
-    factor from size to size."""
+    factor from size to size; `settings` are more of Cinch's."""
 
-    def __init__(self, build, network, sizes=(SMALLEST, LARGEST, FACTOR)):
+    def __init__(self, build, network, sizes=(SMALLEST, LARGEST, FACTOR), settings=None):
         self._build, self._network, self._sizes = build, network, sizes
+        self._settings = settings or {}
 
     def _command(self, rank, folder, value_type):
         n_bytes = VALUE_BYTES[value_type]
@@ -69,6 +70,7 @@ class Bench:
         if codec:
             library = os.path.join(self._build, "lib", "libcinch.so")
             world |= {"LD_PRELOAD": library, "CINCH_CODEC": codec, "CINCH_MIN_BYTES": "1K"}
+            world |= self._settings
         return kept | {name: str(value) for name, value in world.items()}
 
     def sweep(self, variant):

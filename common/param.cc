@@ -166,6 +166,11 @@ const char* environmentVariable(const char* name) {
   return std::getenv(name);
 }
 
+bool hasOneDeviceQueue() {
+  const char* const connections = environmentVariable("CUDA_DEVICE_MAX_CONNECTIONS");
+  return connections != nullptr && std::string_view(connections) == "1";
+}
+
 std::string statsPath(const Params& params) {
   if (params.stats.empty()) return {};
   const std::optional<bool> wanted = BoolKind{}.parse(params.stats);

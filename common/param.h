@@ -15,6 +15,9 @@ enum class Mode : int { off, observe, on };
 enum class ResidualChoice : int { fp32, bf16, int8 };
 enum class RoundingChoice : int { nearest, stochastic };
 enum class StrategyChoice : int { automatic, sra };
+enum class HierarchyChoice : int { automatic, off };
+enum class PairChoice : int { automatic, off };
+enum class SameHostChoice : int { automatic, pass, compress };
 enum class SlotChoice : int { signature, sequence };
 enum class ChunkChoice : int { kib32, kib64, kib128 };
 enum class ChecksumChoice : int { off, sampled, all };
@@ -85,6 +88,9 @@ std::string settingsText(const Params& params);
 
 // A variable that belongs to somebody else (NCCL_DEBUG, NCCL_HOSTID, ...); null where unset.
 const char* environmentVariable(const char* name);
+// CUDA_DEVICE_MAX_CONNECTIONS=1: streams share a queue, in which work waits for what was enqueued
+// before it on any of them.
+bool hasOneDeviceQueue();
 
 // The path that the report goes to, expanded: empty where CINCH_STATS asks for none.
 std::string statsPath(const Params& params);

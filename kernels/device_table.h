@@ -34,13 +34,13 @@ constexpr uint32_t elementBytes(ElementType type) {
 }
 
 // Device-side memory of one slot, zero-initialised except `ordinal`, which starts at 1.
-// Every launch of a call reads `ordinal`; the last one (decode, or a reduce into values) advances
-// it when it is done.
+// Every launch of a call reads `ordinal`; the last one (the last chunk's decode, or reduce into
+// values) advances it when it is done.
 struct SlotState {
   uint32_t ordinal;        // of the running call
   uint32_t poisonOrdinal;  // the call with this ordinal ignores and overwrites its residuals
   uint32_t ticket;         // private to the launch that ends a call
-  uint32_t nonFinite;      // likewise
+  uint32_t nonFinite;      // the same, and to those of the call's other chunks
   double error[2];         // stage 1, stage 2: sum of (p - decoded)^2 over measured calls
   double power[2];         // stage 1, stage 2: sum of p^2 over measured calls
 };
@@ -55,14 +55,17 @@ enum FaultBits : uint32_t {
   kFaultOrdinal = 32,
 };
 
-// What every launch of one call shares.
+// What every launch of one call shares. A call may be made in chunks (wire::ShardLayout), each by
+// launches of its own: `layout` is the chunk's, and so are the sizes of encoded buffers. Values and
+// the residual of stage 1 are the whole bucket's, those of a single shard begin with the chunk.
 struct CallContext {
   wire::ShardLayout layout;
   ElementType type;
   uint32_t planId;
   uint32_t slot;
-  SlotState* state;  // device
-  uint32_t* fault;   // host memory that the device can write; bits are OR-ed in
+  SlotState* state;      // device
+  uint32_t* fault;       // host memory that the device can write; bits are OR-ed in
+  bool endsCall = true;  // false: a decode, or a reduce into values, that other chunks' follow
 };
 
 // What the caller's own values are multiplied by, in fp32, before anything else: the scalar of an
@@ -106,11 +109,17 @@ struct EncodeLaunch {
 //   output:  coded, with feedback. A refused peer makes marked blocks.
 //   values:  for ReduceScatter, rounded once to call.type; NaN where a peer was refused. Ends the
 //            call. Nothing is coded, so `residual` and `rule` mean nothing but for ownResidual.
+// Two ranks that exchange whole buckets (one shard) sum up codes only, into values: the own part is
+// taken as it was sent, so that both get the same bytes, which the order of two parts cannot
+// change.
 struct ReduceLaunch {
   CallContext call;
   uint32_t shard;        // the owned one; its index is the caller's rank
-  const uint8_t* peers;  // nShards encoded copies of this shard, strideBytes() apart; not the own
+  const uint8_t* peers;  // nShards encoded copies of this shard, strideBytes() apart, of which the
+                         // own is not read; with ownCodes, one copy
   const void* ownInput;  // shardElems(shard) values of call.type: the caller's own part
+  const uint8_t* ownCodes = nullptr;  // or the encoded shard instead, beside one peer's; then
+                                      // inputFactor and ownResidual mean nothing
   InputFactor inputFactor = {};
   void* ownResidual;  // the whole bucket's stage 1 residual, or null
   void* residual;     // stage 2 residual of the shard, or null
@@ -118,6 +127,10 @@ struct ReduceLaunch {
   float factor;            // 1 for Sum, 1/ranks for Avg
   uint8_t* output;         // strideBytes(); null where `values` is not
   void* values = nullptr;  // shardElems(shard) values of call.type; may be ownInput
+
+  // Of the sum.
+  CINCH_HD constexpr uint32_t nParts() const { return ownCodes ? 2 : call.layout.nShards; }
+  CINCH_HD constexpr uint32_t ownPart() const { return ownCodes ? 1 : shard; }
 };
 
 // Last stage: all shards -> values. A shard whose header is refused decodes to NaN.
@@ -170,7 +183,21 @@ struct TallyLaunch {
   TileTally* tallies;  // ShardLayout::tilesOf(count)
 };
 
-inline constexpr uint32_t kDeviceTableVersion = 6;
+// Adds up buffers of equal length, in order, in fp32: the caller's own, which is in place
+// `ownPosition`, and the others, which follow one another. What is no number becomes the one NaN.
+// No launch of a call: it changes no state.
+struct SumLaunch {
+  const void* own;       // `count` of `type`
+  const void* others;    // nParts - 1 buffers of as many
+  uint64_t strideBytes;  // from one of the others to the next
+  uint32_t nParts;
+  uint32_t ownPosition;
+  uint64_t count;
+  ElementType type;
+  float* sum;  // count; overlaps none of the parts
+};
+
+inline constexpr uint32_t kDeviceTableVersion = 9;
 inline constexpr int kNotReady = 600;  // cudaErrorNotReady
 inline constexpr const char* kDeviceTableSymbol = "cinchDeviceTable_v1";
 // Exported by the emulator's libnccl.so.2 and libcudart.so.13, and by nothing else.
@@ -180,6 +207,10 @@ struct DeviceTable {
   uint32_t version;  // kDeviceTableVersion
   uint32_t size;     // sizeof(DeviceTable)
   const char* name;  // "host avx512", "cuda 13.0", for the log
+  // How many values the codec takes through a call while the host enqueues the stages of a chunk
+  // and they begin: smaller chunks would cost more than they hide. The same on all ranks of a job:
+  // who changes it raises kBehaviour (interpose/policy/policy.cc).
+  uint64_t chunkValues;
 
   // Binds the library to the process's runtime; called once, before anything else.
   int (*initialise)();
@@ -189,6 +220,9 @@ struct DeviceTable {
   int (*setDevice)(int device);
   // The PCI bus id of the current device, as "0000:00:00.0".
   int (*pciBusId)(char* text, int size);
+  // How many NVLink connections of the current device are in use; an error where nobody can say.
+  // Takes its time.
+  int (*nvlinks)(int* nActive);
 
   int (*allocate)(void** memory_dev, size_t nBytes);
   int (*release)(void* memory_dev);
@@ -208,6 +242,10 @@ struct DeviceTable {
   // has one too: nothing may be enqueued on such a stream either.
   int (*captureId)(void* stream, uint64_t* id);
   int (*streamSynchronize)(void* stream);
+  // On the current device; waits for no other stream by itself. What is on a stream that is
+  // destroyed is done all the same.
+  int (*streamCreate)(void** stream);
+  int (*streamDestroy)(void* stream);
   // Sets the thread's capture mode to *mode and returns the old one there; 2 is "relaxed", in which
   // allocations do not break another thread's capture.
   int (*exchangeCaptureMode)(int* mode);
@@ -237,6 +275,7 @@ struct DeviceTable {
 
   int (*probe)(const ProbeLaunch* launch, void* stream);
   int (*tally)(const TallyLaunch* launch, void* stream);
+  int (*sum)(const SumLaunch* launch, void* stream);
 };
 
 }  // namespace cinch

@@ -95,6 +95,11 @@ class SlowLinks:
     def host_address(self, rank):
         return f"10.77.0.{rank + 1}"
 
+    def bytes_sent(self):
+        """By all hosts through their links, since these were made."""
+        path = f"/sys/class/net/{self.interface}/statistics/tx_bytes"
+        return sum(int(_run(*self.command(rank, ["cat", path]))) for rank in range(self.ranks))
+
     def __enter__(self):
         try:
             self._build()

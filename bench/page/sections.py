@@ -7,9 +7,12 @@ import statistics
 
 from feedback import summary
 from page.markdown import chart, count, figure, table, yes
+from schedule import heat
 
 # Training that is further behind than this is behind: percent of the loss.
 _BEHIND = 1.0
+# Calls that take longer than this beside plain NCCL's are slower: the rest is noise.
+_SLOWER = 1.05
 
 
 def origin(path, data):
@@ -111,6 +114,30 @@ def collectives(files):
         for link in data["links"]:
             text += [f"### {data['ranks']} ranks, {link['link']}", times_table(link)]
             text += [crossover_table(link), speed_chart(link)]
+    return text
+
+
+# What Cinch chooses by itself.
+
+
+def schedule(files):
+    text = [
+        "## Never slower: what Cinch chooses, beside plain NCCL and fixed codecs",
+        "AllReduce over and over, by plain NCCL (`pass`), by Cinch's own choice (`auto`) and by fixed "
+        "codecs, in turns; milliseconds, medians of rounds. `auto / best` is beside the fastest of all "
+        "others, which is not always what has the error of `auto`. A job is hosts x ranks.",
+    ]
+    for path, data in files:
+        cells = data["cells"]
+        slower = sum(cell["vs_pass"] > _SLOWER for cell in cells)
+        text += [
+            origin(path, data),
+            f"Of {len(cells)} cells, {slower} took more than {figure(_SLOWER)} of plain NCCL's time, at "
+            f"worst {figure(max(cell['vs_pass'] for cell in cells))}; of the fastest's, at worst "
+            f"{figure(max(cell['vs_best'] for cell in cells))}.",
+            heat.maps(cells).strip(),
+            heat.table(cells).strip(),
+        ]
     return text
 
 
@@ -326,6 +353,18 @@ def slower_calls(results):
                 ]
 
 
+def slower_choices(results):
+    """Calls for which Cinch's own choice took longer than plain NCCL."""
+    for path, data in results.get("schedule", []):
+        for cell in data["cells"]:
+            if cell["vs_pass"] > _SLOWER:
+                yield [
+                    f"auto, {heat.job_text(cell)}, {heat.size_text(cell['bytes'])}, {cell['link']}",
+                    f"takes {figure(cell['vs_pass'])}x of plain NCCL's time",
+                    f"`{path}`",
+                ]
+
+
 def losing_jobs(studies):
     """Jobs whose loss is behind that of plain NCCL with the feedback that Cinch chooses itself."""
     for path, rows in studies:
@@ -341,7 +380,8 @@ def losing_jobs(studies):
 
 
 def no_help(results, studies):
-    rows = [*slower_calls(results), *slower_jobs(results), *losing_jobs(studies)]
+    rows = [*slower_calls(results), *slower_choices(results), *slower_jobs(results)]
+    rows += losing_jobs(studies)
     text = [
         "## Where Cinch does not help",
         "Settings of the files above in which it was slower than plain NCCL, and of the study of error "
@@ -362,6 +402,7 @@ def has_gpu(data):
 
 SECTIONS = {
     "collectives": collectives,
+    "schedule": schedule,
     "train": train,
     "training": training,
     "adaptive": adaptive,

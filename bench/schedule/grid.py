@@ -27,20 +27,26 @@ from lab.network import SlowLinks, remove_leftovers  # noqa: E402
 from schedule import heat  # noqa: E402
 from schedule.job import VARIANTS, Runner, Task  # noqa: E402
 
-LINKS = "50mbit,100mbit,1gbit,10gbit,none"
+LINKS = "none,10gbit,1gbit,100mbit,50mbit"
 JOBS = "2x1,4x1,2x2"
 TYPES = "fp32,bf16"
 SIZES = "16K,64K,256K,1M,4M,16M,64M"
 CORNER = {"links": "50mbit,none", "jobs": "2x1", "types": "fp32", "sizes": "64K,1M", "rounds": 1}
 # Calls before those that count: connections and codecs warm up; Cinch's choice takes two rounds of 8,
-# a close one two more.
-WARM = {"pass": 3, "auto": 44}
+# a close one four more.
+WARM = {"pass": 3, "auto": 60}
 WARM_FIXED = 6
 WARM_AUTO_SLOW = 20
 SLOW_CALL = 0.2  # seconds, plain
+# Of calls that take so long the link's rate decides nearly alone: few of them, and one round, are
+# enough.
+SLOWEST_CALL = 2.0
+WARM_SLOWEST = {"pass": 1, "auto": WARM_AUTO_SLOW}
+WARM_FIXED_SLOWEST = 2
 SECONDS = 1.0  # of calls that count, roughly
 FEWEST, MOST = 3, 40
-UNSHAPED = 2e10  # bit/s, for an estimate
+FEWEST_SLOWEST = 2
+EMULATOR_BITS = 4e9  # bit/s, that it comes to without a limit, roughly; less where ranks share cores
 
 
 def say(text):
@@ -53,6 +59,8 @@ def plain_seconds(n_bytes, ranks, bits_per_second):
 
 def calls_of(variant, seconds):
     """(before those that count, that count) of a size whose plain calls take so long."""
+    if seconds >= SLOWEST_CALL:
+        return WARM_SLOWEST.get(variant, WARM_FIXED_SLOWEST), FEWEST_SLOWEST
     warm = WARM.get(variant, WARM_FIXED)
     if variant == "auto" and seconds > SLOW_CALL:
         warm = WARM_AUTO_SLOW
@@ -66,22 +74,32 @@ class Cells:
     def __init__(self, options, network, job, kind):
         self._runner, self._options = Runner(options.build, network), options
         self._kind, (self._hosts, self._per_host) = kind, job
-        self._rate = network.bits_per_second or UNSHAPED
+        fastest = EMULATOR_BITS / max(1, self._hosts * self._per_host / os.cpu_count())
+        self._rate = min(network.bits_per_second or fastest, fastest)
         self._found = {size: {variant: [] for variant in VARIANTS} for size in options.sizes}
 
     def measure(self):
         for turn in range(self._options.rounds):
             for variant in VARIANTS:
-                self._run(variant)
+                self._run(variant, turn)
             say(f"== {self._kind} {self._hosts}x{self._per_host}: round {turn + 1}")
         return [self._cell(size) for size in self._options.sizes]
 
-    def _calls(self, variant, size):
-        ranks = self._hosts * self._per_host
-        return calls_of(variant, plain_seconds(size, ranks, self._rate))
+    def _plain_seconds(self, size):
+        return plain_seconds(size, self._hosts * self._per_host, self._rate)
 
-    def _run(self, variant):
-        plan = [(size, sum(self._calls(variant, size))) for size in self._options.sizes]
+    def _calls(self, variant, size):
+        return calls_of(variant, self._plain_seconds(size))
+
+    def _run(self, variant, turn):
+        sizes = [
+            size
+            for size in self._options.sizes
+            if turn == 0 or self._plain_seconds(size) < SLOWEST_CALL
+        ]
+        plan = [(size, sum(self._calls(variant, size))) for size in sizes]
+        if not plan:
+            return
         task = Task(variant, plan, self._kind, self._per_host)
         for size, found in self._runner.run(task)[0].items():
             self._found[size][variant].append(found)
@@ -125,6 +143,15 @@ def number_of_bytes(text):
     return int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text)
 
 
+def changed(parser, options):
+    """(option, value) of what is measured, where it is not the default."""
+    return [
+        (name, vars(options)[name])
+        for name in ("links", "jobs", "types", "sizes", "rounds", "corner")
+        if vars(options)[name] != parser.get_default(name)
+    ]
+
+
 def parse(arguments):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -138,6 +165,7 @@ def parse(arguments):
     parser.add_argument("--out")
     parser.add_argument("--corner", action="store_true", help="a few cells, in a minute or two")
     options = parser.parse_args(arguments)
+    options.given = [f"--{name} {value}" for name, value in changed(parser, options)]
     if options.corner:
         vars(options).update(CORNER)
     options.links = options.links.split(",")
@@ -149,26 +177,34 @@ def parse(arguments):
     return options
 
 
+def keep(figures, path):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(figures, file, indent=1)
+        file.write("\n")
+
+
 def measure(options):
-    """All cells, with where they were measured."""
+    """All cells, with where they were measured; those of a link are kept before the next link's turn."""
     remove_leftovers()
-    return {
+    figures = {
         "kind": "schedule",
         "date": date.today().isoformat(),
         "commit": machine.commit(str(ROOT)),
         "machine": machine.describe() | {"nccl": "the emulator"},
+        "command": " ".join(["bench/schedule/grid.py BUILD", *options.given]),
         "rounds": options.rounds,
-        "cells": [cell for link in options.links for cell in measure_link(options, link)],
+        "cells": [],
     }
+    for link in options.links:
+        figures["cells"] += measure_link(options, link)
+        if options.out:
+            keep(figures, options.out)
+    return figures
 
 
 def main(arguments=None):
     options = parse(arguments)
     figures = measure(options)
-    if options.out:
-        with open(options.out, "w", encoding="utf-8") as file:
-            json.dump(figures, file, indent=1)
-            file.write("\n")
     print(heat.table(figures["cells"]))
     print(heat.maps(figures["cells"]))
     return figures

@@ -35,6 +35,7 @@ class Task:
     ranks_per_host: int = 1
     settings: dict = field(default_factory=dict)  # more of Cinch's
     arguments: dict = field(default_factory=dict)  # by rank
+    preloaded: str = "lib"  # folder of libcinch.so and of its codec
 
 
 @dataclass
@@ -91,7 +92,7 @@ class Runner:
         if VARIANTS[task.variant] is not None:
             values |= _COMMON | VARIANTS[task.variant] | task.settings
             values |= {
-                "LD_PRELOAD": os.path.join(self._build, "lib", "libcinch.so"),
+                "LD_PRELOAD": os.path.join(self._build, task.preloaded, "libcinch.so"),
                 "CINCH_STATS": f"{folder}/stats{rank}",
             }
         return values

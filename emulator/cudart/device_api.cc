@@ -9,6 +9,7 @@
 #include "emulator/cudart/event.h"
 #include "emulator/cudart/memory.h"
 #include "emulator/cudart/stream.h"
+#include "emulator/environment.h"
 
 namespace cinch::cudart {
 namespace {
@@ -50,12 +51,21 @@ void describeMemory(cudaDeviceProp& device) {
   device.pageableMemoryAccess = 1;
 }
 
+// No two processes of a host get the same place: it holds the process's number.
+void describePlace(cudaDeviceProp& device) {
+  if (emulator::links() == emulator::Links::unknown) return;
+  const auto process = static_cast<int>(getpid());
+  device.pciDomainID = process >> 8 & 0xffff;
+  device.pciBusID = process & 0xff;
+}
+
 cudaDeviceProp describe() {
   cudaDeviceProp device = {};
   std::snprintf(device.name, sizeof device.name, "Cinch emulator (CPU)");
   std::snprintf(device.uuid.bytes, sizeof device.uuid.bytes, "cinch-emulator");
   describeExecution(device);
   describeMemory(device);
+  describePlace(device);
   return device;
 }
 

@@ -27,8 +27,8 @@ struct HelloMessage;
 
 inline constexpr size_t kUniqueIdBytes = 128;
 // 2: a hello names the communicator that its own was made from. 3: rank 0 publishes. 4: ranks pool
-// figures.
-inline constexpr uint32_t kAgreementVersion = 4;
+// figures. 5: a hello says how its device is joined to others, and names the communicator.
+inline constexpr uint32_t kAgreementVersion = 5;
 
 // What rank 0 may say at once.
 inline constexpr size_t kMaxPublished = 48 << 10;
@@ -36,6 +36,9 @@ inline constexpr size_t kMaxPublished = 48 << 10;
 // How many figures a rank may pool at once, and one that it does not have.
 inline constexpr size_t kMaxFigures = 64;
 inline constexpr uint64_t kNoFigure = UINT64_MAX;
+
+// How devices of a host are joined, as far as anybody knows.
+enum class Links : uint8_t { unknown, pcie, nvlink };
 
 // What a rank says of itself. Texts are cut to a limit on the wire and made printable.
 struct Hello {
@@ -47,6 +50,9 @@ struct Hello {
   std::string settings;       // readable form of what the hash covers, "NAME=value NAME=value"
   std::string host;           // name, for messages
   std::string refusal;  // why it cannot take part ("non-blocking communicator"); empty: it can
+  Links links = Links::unknown;  // of its device
+  uint64_t device = 0;           // tells the devices of a host apart; only where `links` are known
+  std::string communicator;      // what rank 0 calls it
 };
 
 // What all ranks were told, the same on each.
@@ -54,6 +60,8 @@ struct Verdict {
   bool compress = false;
   std::string reason;             // why not; names rank and host
   std::vector<uint64_t> hostIds;  // by rank; empty unless compress
+  Links links = Links::unknown;   // the slowest one, where all ranks are on one host
+  std::string communicator{};     // what rank 0 calls it; empty unless compress
 };
 
 // Serves the ranks of one unique id from this process, and stamps where into the id's tail. `id` is

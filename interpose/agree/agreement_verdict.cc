@@ -103,6 +103,20 @@ void findUnable(const Members& members, Complaints& complaints) {
   }
 }
 
+// Where all ranks are on one host. Ranks that share a device have no link between them that anybody
+// knows.
+Links slowestLinkOf(const Members& members) {
+  std::set<uint64_t> devices;
+  Links slowest = Links::nvlink;
+  for (const Member& member : members) {
+    const Hello& hello = member.hello;
+    const bool isAlone = devices.insert(hello.device).second;
+    if (hello.links == Links::unknown || !isAlone) return Links::unknown;
+    slowest = std::min(slowest, hello.links);
+  }
+  return slowest;
+}
+
 Addresses knownAddresses(const Members& members, const IpAddress& server) {
   Addresses known = {server};
   for (const Member& member : members) {
@@ -234,6 +248,8 @@ Verdict judge(const Members& unordered, const IpAddress& server, const std::stri
   verdict.reason = complaints.text();
   if (!verdict.compress) return verdict;
   for (const Member& member : members) verdict.hostIds.push_back(member.hello.hostId);
+  verdict.links = slowestLinkOf(members);
+  verdict.communicator = members[0].hello.communicator;
   return verdict;
 }
 

@@ -18,11 +18,12 @@ constexpr size_t kMaxName = 255;
 constexpr size_t kMaxReason = 2048;
 
 constexpr uint32_t kFirstVersionWithParent = 2;
+constexpr uint32_t kFirstVersionWithDevice = 5;
 
-static_assert(kMaxHelloBytes > kMaxSettings + 2 * kMaxName + kMaxReason + 64);
+static_assert(kMaxHelloBytes > kMaxSettings + 3 * kMaxName + kMaxReason + 80);
 static_assert(kMaxRankBytes > 2 * kMaxAddresses * 17 + 16);
 static_assert(kMaxRankBytes > kMaxPublished + 16);
-static_assert(kMaxServerBytes > kMaxRanks * sizeof(uint64_t) + kMaxReason + 16);
+static_assert(kMaxServerBytes > kMaxRanks * sizeof(uint64_t) + kMaxReason + kMaxName + 16);
 
 // Stable numbers: the alternatives of Message in order, from 1.
 uint32_t typeOf(const Message& message) {
@@ -76,6 +77,12 @@ class Reader {
     uint8_t value = integer<uint8_t>();
     require(value <= 1);
     return value == 1;
+  }
+  // Of a kind that only later versions know nothing is known here.
+  Links links() {
+    const uint8_t value = integer<uint8_t>();
+    return value <= static_cast<uint8_t>(Links::nvlink) ? static_cast<Links>(value)
+                                                        : Links::unknown;
   }
   int rankNumber() {
     uint32_t value = integer<uint32_t>();
@@ -150,6 +157,9 @@ void write(const HelloMessage& message, Writer& out) {
   out.text(hello.refusal, kMaxReason);
   out.text(hello.settings, kMaxSettings);
   out.integer(message.parent);
+  out.integer(static_cast<uint8_t>(hello.links));
+  out.integer(hello.device);
+  out.text(hello.communicator, kMaxName);
 }
 
 Message readHello(Reader& in) {
@@ -166,6 +176,11 @@ Message readHello(Reader& in) {
   hello.refusal = in.text(kMaxReason);
   hello.settings = in.text(kMaxSettings);
   if (hello.version >= kFirstVersionWithParent) message.parent = in.integer<uint64_t>();
+  if (hello.version >= kFirstVersionWithDevice) {
+    hello.links = in.links();
+    hello.device = in.integer<uint64_t>();
+    hello.communicator = in.text(kMaxName);
+  }
   if (hello.version <= kAgreementVersion) in.end();
   return message;
 }
@@ -223,11 +238,15 @@ Message readRejected(Reader& in) {
   return message;
 }
 
+// A no goes to ranks of other versions too, and never changes its fields.
 void write(const Verdict& message, Writer& out) {
   out.integer(static_cast<uint8_t>(message.compress ? 1 : 0));
   out.text(message.reason, kMaxReason);
   out.integer(static_cast<uint32_t>(message.hostIds.size()));
   for (uint64_t hostId : message.hostIds) out.integer(hostId);
+  if (!message.compress) return;
+  out.integer(static_cast<uint8_t>(message.links));
+  out.text(message.communicator, kMaxName);
 }
 
 Message readVerdict(Reader& in) {
@@ -236,6 +255,10 @@ Message readVerdict(Reader& in) {
   message.reason = in.text(kMaxReason);
   message.hostIds.resize(in.count(kMaxRanks, sizeof(uint64_t)));
   for (uint64_t& hostId : message.hostIds) hostId = in.integer<uint64_t>();
+  if (message.compress) {
+    message.links = in.links();
+    message.communicator = in.text(kMaxName);
+  }
   in.end();
   return message;
 }

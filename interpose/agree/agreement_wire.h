@@ -9,7 +9,8 @@
 // A payload is its message's fields in order: integers little-endian, a text or a list after its
 // length or count. A hello's fields never change from version to version, so that ranks of
 // different versions can name each other; a later version may only append: version 2 has `parent`,
-// and leaves empty the text after the host's name, in which version 1 named its process.
+// and leaves empty the text after the host's name, in which version 1 named its process; version 5
+// has the links of its device, and a name for the communicator.
 #pragma once
 
 #include <cstdint>

@@ -26,10 +26,10 @@ struct Checkup {
   Examiner examiner;
 
   Result<void> allocate(const DeviceTable& device, const CollectivePlan& plan) {
-    const uint64_t nTiles = plan.layout.tiles();
-    const auto nRuns = static_cast<uint32_t>(std::min<uint64_t>(nTiles, kMaxSegments));
-    CINCH_TRY(tables.allocate(device, nRuns, plan.nRanks()));
-    return adviser ? examiner.allocate(device, nTiles) : Result<void>();
+    const auto nRuns = static_cast<uint32_t>(std::min<uint64_t>(plan.layout.tiles(), kMaxSegments));
+    CINCH_TRY(tables.allocate(device, nRuns, plan));
+    if (!adviser) return {};
+    return examiner.allocate(device, wire::ShardLayout::tilesOf(plan.bucketElems()));
   }
   void giveUp(std::vector<Buffer>& buffers) {
     tables.giveUp(buffers);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <set>
 #include <thread>
 #include <utility>
 
+#include "common/hash.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "interpose/comm/memory_reserve.h"
@@ -33,14 +33,20 @@ std::string faultText(uint32_t bits) {
   return text;
 }
 
-bool onSeveralHosts(const Verdict& verdict) {
-  return std::set<uint64_t>(verdict.hostIds.begin(), verdict.hostIds.end()).size() > 1;
-}
-
 std::string nameOf(int rank, int nRanks) {
   static std::atomic<int> made{0};
   return "communicator " + std::to_string(++made) + " rank " + std::to_string(rank) + " of " +
          std::to_string(nRanks);
+}
+
+// How the devices of an only host are joined, and the ranks of each host: "1:0,1,2,3,|".
+std::string placementText(const Hosts& hosts, Links links) {
+  std::string text = std::to_string(hosts.size() == 1 ? static_cast<int>(links) : 0) + ":";
+  for (const std::vector<int>& ranks : hosts) {
+    for (const int rank : ranks) text += std::to_string(rank) + ",";
+    text += "|";
+  }
+  return text;
 }
 
 }  // namespace
@@ -62,7 +68,7 @@ CommState::CommState(const RealNccl& real, ncclComm_t comm, int rank, int nRanks
 Result<void> CommState::settle() {
   if (settled_) return refused_ ? Result<void>(*refused_) : Result<void>();
   settled_ = true;
-  const Verdict verdict = joining_->hearVerdict();
+  const Verdict verdict = hearVerdict();
   enrol(verdict);
   joining_.reset();
   if (verdict.compress) {
@@ -81,6 +87,18 @@ Result<void> CommState::settle() {
   return {};
 }
 
+// All ranks come to the same: they have the same plan, and what it is held against is agreed.
+Verdict CommState::hearVerdict() {
+  Verdict verdict = joining_->hearVerdict();
+  if (!verdict.compress) return verdict;
+  hosts_ = hostsOf(verdict.hostIds);
+  const std::string queues = hasOneDeviceQueue() ? "one" : "several";
+  const PlannedComm now{nRanks, hashText(agreedSettings(params_, rules_, "") + queues),
+                        hashText(placementText(hosts_, verdict.links))};
+  const auto begun = commPlan.begin(verdict.communicator, now, rank == 0);
+  return begun.ok() ? verdict : Verdict{false, begun.error().message, {}};
+}
+
 void CommState::enrol(const Verdict& verdict) {
   stats_ = &processReport().addComm({.name = name,
                                      .rank = rank,
@@ -95,7 +113,8 @@ void CommState::enrol(const Verdict& verdict) {
   if (!verdict.compress) return;
   fault_.store(resources.fault.as<uint32_t>());
   facts_.agreed = true;
-  facts_.severalHosts = onSeveralHosts(verdict);
+  facts_.severalHosts = hosts_.size() > 1;
+  facts_.isOnPcie = !facts_.severalHosts && verdict.links == Links::pcie;
   if (rank == 0) layers_ = std::make_unique<BucketLayers>(name, resources, nRanks);
 }
 
@@ -153,8 +172,9 @@ CommState::Decision CommState::decideCounted(const Signature& signature) {
   const Coding coding =
       codingOf(params_, signature.kind, place, static_cast<uint32_t>(rank), history.rule);
   call.codec.store(coding.name(), std::memory_order_relaxed);
-  if (decision.reason == Reason::none)
-    decision.slot = &slotOf(seen->index, signature, place, coding);
+  if (decision.reason != Reason::none) return decision;
+  decision.slot = slotOf(seen->index, signature, place, coding);
+  if (decision.slot == nullptr) decision.reason = Reason::unrecorded;
   return decision;
 }
 
@@ -227,14 +247,19 @@ Slot* CommState::readySlot(const Signature& signature) const {
   return nullptr;
 }
 
-Slot& CommState::slotOf(uint32_t signatureIndex, const Signature& signature, const Place& place,
+// Null where a plan is replayed that has no such slot.
+Slot* CommState::slotOf(uint32_t signatureIndex, const Signature& signature, const Place& place,
                         const Coding& coding) {
   const bool isPlaced = place.kind == Place::Kind::known && coding.rule.gain > 0;
   const SlotKey key{signatureIndex, coding.codec.format.id, isPlaced ? place.slot + 1 : 0};
-  Slot*& slot = slotByKey_[key];
-  if (slot == nullptr) slot = &makeSlot(signature, coding, key);
+  auto found = slotByKey_.find(key);
+  if (found == slotByKey_.end()) {
+    if (!commPlan.knows(identityOf(signature, key.codecId, key.place))) return nullptr;
+    found = slotByKey_.emplace(key, &makeSlot(signature, coding, key)).first;
+  }
+  Slot* const slot = found->second;
   if (isPlaced) slot->enterEpoch(place.epoch);
-  return *slot;
+  return slot;
 }
 
 // Of AllReduce only: what other kinds send is near lossless.
@@ -263,15 +288,21 @@ std::unique_ptr<Checkup> CommState::makeCheckup(const CollectivePlan& plan, cons
   auto checkup = std::make_unique<Checkup>();
   checkup->schedule = scheduleOf(static_cast<uint64_t>(params_.guardEvery), identity);
   if (rank != 0) return checkup;
-  const uint64_t count = plan.layout.count;
+  const uint64_t count = plan.bucketElems();
+  const wire::ShardLayout largest = plan.largestLayout();
   checkup->adviser.emplace(
-      Adviser::Facts{.slot = identity,
-                     .count = count,
-                     .type = plan.type,
-                     .nRanks = plan.nRanks(),
-                     .factor = plan.factor,
-                     .rule = coding.rule,
-                     .roomBytes = roomFor(count, plan.nRanks(), plan.layout.codec)},
+      Adviser::Facts{
+          .slot = identity,
+          .count = count,
+          .type = plan.type,
+          .nRanks = static_cast<uint32_t>(nRanks),
+          .nChunks = plan.nChunks(),
+          .nLanes = plan.hosts ? plan.hosts->nLanes() : 1,
+          .nHosts = plan.hosts ? plan.hosts->nHosts : 0,
+          .isPair = plan.isPair,
+          .factor = plan.factor,
+          .rule = coding.rule,
+          .roomBytes = roomFor(largest.count, largest.nShards, largest.codec, largest.nChunks)},
       Precision{&coding.codec, coding.isAdaptive, segmentsOf(count, {}, longestSegment(count))});
   return checkup;
 }
@@ -287,10 +318,36 @@ std::unique_ptr<SlotStrategy> CommState::makeStrategy(const Slot& slot) const {
   return strategy;
 }
 
+// Of `count` values among so many ranks. The ranks agree on all that this depends on.
+Cut CommState::cutOf(uint64_t count, size_t nParts) const {
+  Cut cut{.mayPair = params_.pair == PairChoice::automatic};
+  if (params_.chunks > 0) {
+    cut.nChunks = static_cast<uint32_t>(params_.chunks);
+  } else if (!hasOneDeviceQueue()) {
+    const size_t nShards = cut.mayPair && nParts == 2 ? 1 : nParts;
+    cut.nChunks = chunksOf(count, static_cast<uint32_t>(nShards), resources.device->chunkValues);
+  }
+  return cut;
+}
+
+// Null where the ranks of a host have nothing to do for each other.
+std::shared_ptr<const HostPlan> CommState::hostPlanOf(const Signature& signature) const {
+  if (!sumsInHosts(params_, signature) || !mayHaveLanes(hosts_)) return nullptr;
+  return std::make_shared<const HostPlan>(
+      planHosts(hosts_, rank, signature.count, elementTypeOf(signature.dataType)));
+}
+
 Slot& CommState::makeSlot(const Signature& signature, const Coding& coding, const SlotKey& key) {
-  const CollectivePlan plan =
-      planCollective(signature, elementTypeOf(signature.dataType), coding.codec.format,
-                     static_cast<uint32_t>(rank), static_cast<uint32_t>(nRanks));
+  const ElementType type = elementTypeOf(signature.dataType);
+  const auto hosts = hostPlanOf(signature);
+  const Cut cut = hosts ? cutOf(hosts->parts.shardElems(0), hosts->nHosts)
+                        : cutOf(signature.count, static_cast<size_t>(nRanks));
+  const auto planOf = [&](wire::CodecFormat codec, Cut by) {
+    if (hosts) return planLane(signature, type, codec, hosts, by);
+    return planCollective(signature, type, codec, static_cast<uint32_t>(rank),
+                          static_cast<uint32_t>(nRanks), by);
+  };
+  const CollectivePlan plan = planOf(coding.codec.format, cut);
   const uint64_t identity = identityOf(signature, key.codecId, key.place);
   std::string name = describe(signature);
   if (key.place != 0) name += " at " + std::to_string(key.place - 1);
@@ -300,17 +357,17 @@ Slot& CommState::makeSlot(const Signature& signature, const Coding& coding, cons
       std::make_unique<Slot>(identity, name, plan, own.rule, makeCheckup(plan, own, identity)));
   Slot& slot = *slots_.back();
   if (slot.checkup != nullptr && key.place != 0) slot.checkup->place = key.place - 1;
+  if (plan.nChunks() > 1) slot.wholePlan = planOf(coding.codec.format, {1, cut.mayPair});
   slot.stats = &stats_->addSlot(slot.name, coding.name(), own.rule.gain);
   if (params_.strategy != StrategyChoice::automatic) return slot;
-  if (coding.isAdaptive)
-    slot.quickPlan =
-        planCollective(signature, plan.type, quickCodec().format, plan.rank, plan.nRanks());
+  if (coding.isAdaptive) slot.quickPlan = planOf(quickCodec().format, cut);
   slot.strategy = makeStrategy(slot);
   return slot;
 }
 
 void CommState::activate(Slot& slot) {
   slot.phase = SlotPhase::active;
+  commPlan.noteSlot(slot.identity, slot.name);
   CINCH_INFO("POLICY", "%s: compressed from here on", slot.name.c_str());
   if (params_.residualDir.empty() || residualStore_ || slot.residuals().encode == nullptr) return;
   const ResidualOwner owner{static_cast<uint32_t>(nRanks), static_cast<uint32_t>(rank)};
@@ -371,6 +428,7 @@ void CommState::logCalls() {
 void CommState::finish() {
   logCalls();
   if (agreement_) agreement_->close();
+  commPlan.finish();
   if (facts_.agreed && !isAbandoned()) writeResiduals();
 }
 

@@ -17,6 +17,8 @@
 #include "common/param.h"
 #include "common/stats.h"
 #include "interpose/comm/bucket_layers.h"
+#include "interpose/comm/codec_stream.h"
+#include "interpose/comm/comm_plan.h"
 #include "interpose/comm/join.h"
 #include "interpose/comm/reduction_ops.h"
 #include "interpose/comm/residual_store.h"
@@ -116,7 +118,9 @@ class CommState {
   const std::string name;  // "communicator 1 rank 0 of 4"
   CommResources resources;
   Workspace workspace;
+  CodecStream codecStream;  // where some slot's calls have chunks that may overlap
   ReductionOps ops;
+  CommPlan commPlan;
 
  private:
   // A signature, and what else tells its slots apart: the codec, and the place in the step where
@@ -127,20 +131,23 @@ class CommState {
     uint32_t place;
     auto operator<=>(const SlotKey&) const = default;
   };
+  Verdict hearVerdict();
   void enrol(const Verdict& verdict);
   bool mayBeCompressed(const Signature& signature) const;
   History inTheEnd(const Signature& signature) const;
   Decision decideCaptured(const Signature& signature, uint64_t captureId);
   Decision decideCounted(const Signature& signature);
   Slot* readySlot(const Signature& signature) const;
-  Slot& slotOf(uint32_t signatureIndex, const Signature& signature, const Place& place,
+  Slot* slotOf(uint32_t signatureIndex, const Signature& signature, const Place& place,
                const Coding& coding);
   bool isExamined(const CollectivePlan& plan) const;
   CodingRule affordable(const std::string& slotName, const CollectivePlan& plan,
                         const CodingRule& rule);
   std::unique_ptr<Checkup> makeCheckup(const CollectivePlan& plan, const Coding& coding,
                                        uint64_t identity) const;
+  Cut cutOf(uint64_t count, size_t nParts) const;
   std::unique_ptr<SlotStrategy> makeStrategy(const Slot& slot) const;
+  std::shared_ptr<const HostPlan> hostPlanOf(const Signature& signature) const;
   Slot& makeSlot(const Signature& signature, const Coding& coding, const SlotKey& key);
   Place placeOf(const std::optional<SignatureTable::Seen>& seen, const Signature& signature);
   uint64_t captureIdOf(CUstream_st* stream) const;
@@ -158,6 +165,7 @@ class CommState {
   CommStats* stats_ = nullptr;    // once settled
   bool logged_ = false;           // the table of calls
   CommFacts facts_;
+  Hosts hosts_;  // where the ranks agreed
   SignatureTable signatures_;
   std::vector<CallStats*> calls_;  // by index of the signature
   Sequence sequence_;

@@ -1,10 +1,16 @@
 #include "interpose/comm/join.h"
 
+#include <atomic>
+#include <map>
+#include <mutex>
+
 #include "common/hash.h"
 #include "common/host_name.h"
 #include "common/log.h"
 #include "common/param.h"
 #include "interpose/agree/host_identity.h"
+#include "interpose/comm/comm_plan.h"
+#include "interpose/comm/process_number.h"
 #include "interpose/comm/rule_source.h"
 #include "interpose/policy/policy.h"
 
@@ -15,28 +21,62 @@ const uint8_t* idBytes(const ncclUniqueId& id) {
   return reinterpret_cast<const uint8_t*>(id.internal);
 }
 
-Hello helloOf(int rank, int nRanks, std::string refusal) {
+// The same name in each run of a job that makes its communicators in the same order.
+std::string nextName() {
+  static std::atomic<int> nMade{0};
+  return processPrefix() + "comm" + std::to_string(nMade++);
+}
+
+Links askLinks(const DeviceTable& device) {
+  int nNvlinks = 0;
+  if (device.nvlinks(&nNvlinks) != 0) return Links::unknown;
+  return nNvlinks > 0 ? Links::nvlink : Links::pcie;
+}
+
+// Asked once: it takes its time, and programs make many communicators.
+Links linksOf(const DeviceTable& device, const std::string& pci) {
+  static std::mutex mutex;
+  // Never destroyed: communicators may be made while the process ends.
+  static auto& known = *new std::map<std::string, Links>;
+  const std::lock_guard lock(mutex);
+  Links& links = known.emplace(pci, Links::unknown).first->second;
+  if (links == Links::unknown) links = askLinks(device);
+  return links;
+}
+
+void describeLinks(const CommResources& resources, Hello& hello) {
+  char pci[32] = "no device";
+  const DeviceTable* const device = resources.device;
+  const bool isPlaced = device != nullptr && device->pciBusId(pci, sizeof pci) == 0;
+  if (isPlaced && processParams().params.sameHost == SameHostChoice::automatic)
+    hello.links = linksOf(*device, pci);
+  if (hello.links != Links::unknown) hello.device = hashText(pci);
+  static constexpr const char* kTexts[] = {"unknown", "PCIe", "NVLink"};
+  CINCH_INFO("AGREE", "rank %d of %d on host %s, device %s, links: %s", hello.rank, hello.nRanks,
+             hello.host.c_str(), pci, kTexts[static_cast<size_t>(hello.links)]);
+}
+
+Hello helloOf(int rank, int nRanks, const CommResources& resources, std::string refusal) {
   const Result<Rules>& rules = processRules();
-  if (refusal.empty() && !rules.ok()) refusal = rules.error().message;
   Hello hello;
+  if (rank == 0) hello.communicator = nextName();
+  if (refusal.empty() && !rules.ok()) refusal = rules.error().message;
+  if (refusal.empty() && !processPlan().ok()) refusal = processPlan().error().message;
   hello.rank = rank;
   hello.nRanks = nRanks;
-  hello.settings = agreedSettings(processParams().params, rules.ok() ? rules.value() : Rules());
+  hello.settings =
+      agreedSettings(processParams().params, rules.ok() ? rules.value() : Rules(), agreedPlan());
+  if (hasOneDeviceQueue()) hello.settings += " CUDA_DEVICE_MAX_CONNECTIONS=1";
   hello.settingsHash = hashText(hello.settings);
   hello.hostId = hostId();
   hello.host = hostName();
   hello.refusal = std::move(refusal);
+  describeLinks(resources, hello);
   return hello;
 }
 
 int agreeTimeout() {
   return static_cast<int>(processParams().params.agreeTimeout);
-}
-
-void announce(int rank, int nRanks, const CommResources& resources) {
-  char pci[32] = "no device";
-  if (resources.device != nullptr) resources.device->pciBusId(pci, sizeof pci);
-  CINCH_INFO("AGREE", "rank %d of %d on host %s, device %s", rank, nRanks, hostName().c_str(), pci);
 }
 
 }  // namespace
@@ -47,7 +87,7 @@ std::unique_ptr<Joining> Joining::byId(const RealNccl& real, const ncclUniqueId&
   if (!hasAgreementStamp(idBytes(id)))
     return passing("the process that made the communicator's id runs without Cinch");
   std::unique_ptr<Joining> joining(new Joining);
-  const Hello hello = helloOf(rank, nRanks, joining->prepare(real, rank, nRanks));
+  const Hello hello = joining->prepare(real, rank, nRanks);
   joining->accept(Agreement::greet(idBytes(id), hello, agreeTimeout()));
   return joining;
 }
@@ -56,7 +96,7 @@ std::unique_ptr<Joining> Joining::byParent(const RealNccl& real, const Agreement
                                            uint64_t ordinal, int64_t part, int rank, int nRanks) {
   if (nRanks == 1) return passing("one rank");
   std::unique_ptr<Joining> joining(new Joining);
-  const Hello hello = helloOf(rank, nRanks, joining->prepare(real, rank, nRanks));
+  const Hello hello = joining->prepare(real, rank, nRanks);
   joining->accept(Agreement::greetChild(parent, ordinal, part, hello, agreeTimeout()));
   return joining;
 }
@@ -75,11 +115,10 @@ std::unique_ptr<Joining> Joining::passing(std::string reason) {
   return joining;
 }
 
-std::string Joining::prepare(const RealNccl& real, int rank, int nRanks) {
+Hello Joining::prepare(const RealNccl& real, int rank, int nRanks) {
   auto allocated = CommResources::allocate(real.emulator);
   if (allocated.ok()) resources = std::move(allocated.value());
-  announce(rank, nRanks, resources);
-  return allocated.ok() ? "" : allocated.error().message;
+  return helloOf(rank, nRanks, resources, allocated.ok() ? "" : allocated.error().message);
 }
 
 void Joining::accept(Result<std::unique_ptr<Agreement>> greeted) {

@@ -39,9 +39,9 @@ class Joining {
 
  private:
   Joining() = default;
-  // Gets the resources and reports to the log; the text is why this rank cannot take part, or
-  // empty.
-  std::string prepare(const RealNccl& real, int rank, int nRanks);
+  // Gets the resources and reports to the log; the hello says why this rank cannot take part, if
+  // so.
+  Hello prepare(const RealNccl& real, int rank, int nRanks);
   void accept(Result<std::unique_ptr<Agreement>> greeted);
 
   std::shared_ptr<Agreement> agreement_;

@@ -6,9 +6,11 @@
 
 namespace cinch {
 
-Result<void> PrecisionTables::allocate(const DeviceTable& device, uint32_t nRuns, uint32_t nRanks) {
-  // A shard's border may cut a run in two.
-  nBytes_ = nRanks * sizeof(wire::MixedShard) + (size_t{nRuns} + nRanks) * sizeof(wire::Piece);
+Result<void> PrecisionTables::allocate(const DeviceTable& device, uint32_t nRuns,
+                                       const CollectivePlan& plan) {
+  // The border of a shard or chunk may cut a run in two.
+  const size_t nParts = size_t{plan.layout.nShards} * plan.nChunks();
+  nBytes_ = nParts * sizeof(wire::MixedShard) + (nRuns + nParts) * sizeof(wire::Piece);
   auto tables = MemoryReserve::instance().allocate(device, nBytes_, Buffer::Where::device);
   if (!tables.ok()) return tables.error();
   auto first = makeStaging(device);
@@ -40,7 +42,8 @@ Result<CollectivePlan> PrecisionTables::change(const DeviceTable& device,
                                                const CollectivePlan& plan,
                                                std::span<const wire::Segment> runs,
                                                uint32_t planId) {
-  auto mixed = std::make_unique<const wire::MixedLayout>(plan.layout.count, plan.nRanks(), runs);
+  auto mixed = std::make_unique<const wire::MixedLayout>(plan.layout.count, plan.layout.nShards,
+                                                         runs, plan.nChunks());
   if (mixed->tableBytes() > nBytes_)
     return errorf(Status::internalError, "a plan of precisions has more runs than were agreed");
   const auto staging = freeStaging(device);

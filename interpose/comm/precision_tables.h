@@ -13,8 +13,8 @@ namespace cinch {
 
 class PrecisionTables {
  public:
-  // For a bucket that is cut into `nRuns` runs at most. Not on the call path.
-  Result<void> allocate(const DeviceTable& device, uint32_t nRuns, uint32_t nRanks);
+  // For a bucket of `plan`'s that is cut into `nRuns` runs at most. Not on the call path.
+  Result<void> allocate(const DeviceTable& device, uint32_t nRuns, const CollectivePlan& plan);
 
   // From the next upload() on `plan`'s bucket is coded as `runs` say. The result is valid until the
   // next change().

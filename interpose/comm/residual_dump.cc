@@ -44,6 +44,7 @@ const char* nameOf(ResidualType type) {
 Result<nlohmann::json> appendSlot(FILE* file, const DeviceTable& device, const Slot& slot) {
   const CollectivePlan& plan = slot.planInForce();
   const ResidualType type = slot.rule.residualType;
+  const uint32_t owned = plan.isPair ? 0 : plan.rank;
   const long offset = ftell(file);
   CINCH_TRY(append(file, device, slot.residuals().encode, plan.encodeResidualBytes(type)));
   CINCH_TRY(append(file, device, slot.residuals().reduce, plan.reduceResidualBytes(type)));
@@ -51,8 +52,8 @@ Result<nlohmann::json> appendSlot(FILE* file, const DeviceTable& device, const S
                         {"rank", plan.rank},
                         {"ranks", plan.nRanks()},
                         {"count", plan.layout.count},
-                        {"shard_first", plan.layout.firstElem(plan.rank)},
-                        {"shard_count", plan.layout.shardElems(plan.rank)},
+                        {"shard_first", plan.layout.firstElem(owned)},
+                        {"shard_count", plan.isPair ? 0 : plan.layout.shardElems(owned)},
                         {"gain", slot.rule.gain},
                         {"residual_type", nameOf(type)},
                         {"factor", plan.factor},
@@ -66,7 +67,7 @@ Result<void> dump(const std::string& path, const DeviceTable& device,
   if (!data.ok()) return data.error();
   nlohmann::json list = nlohmann::json::array();
   for (const auto& slot : slots) {
-    if (slot->calls == 0 || !slot->plan.hasResiduals()) continue;
+    if (slot->calls == 0 || !slot->plan.hasResiduals() || slot->plan.hosts) continue;
     auto entry = appendSlot(data.value().get(), device, *slot);
     if (!entry.ok()) return entry.error();
     list.push_back(std::move(entry.value()));

@@ -12,7 +12,8 @@ namespace cinch {
 
 // Writes pattern.bin (per slot the whole bucket's stage 1 residual, then the owned shard's stage 2
 // residual, as CINCH_RESIDUAL keeps them) and pattern.json, which says where each begins and of
-// which type they are. %h and %p are expanded. Nothing happens for an empty pattern; a failure is
+// which type they are. %h and %p are expanded. Slots whose calls are summed inside the hosts first
+// are left out: their ranks owe for each other. Nothing happens for an empty pattern; a failure is
 // logged. Blocks on the device.
 void dumpResiduals(const std::string& pattern, const DeviceTable& device,
                    const std::vector<std::unique_ptr<Slot>>& slots);

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 ResidualEntry entryOf(const Slot& slot) {
   const CollectivePlan& plan = slot.planInForce();
   const ResidualType type = slot.rule.residualType;
-  return {.slot = slot.identity,
+  return {.slot = slot.residualIdentity(),
           .name = slot.name,
           .type = type,
           .encodeBytes = plan.encodeResidualBytes(type),
@@ -99,7 +99,7 @@ Result<std::vector<size_t>> matchSlots(const std::vector<ResidualEntry>& entries
   std::vector<bool> isTaken(entries.size());
   for (const Slot* slot : slots) {
     const auto found = std::find_if(entries.begin(), entries.end(), [&](const ResidualEntry& e) {
-      return e.slot == slot->identity;
+      return e.slot == slot->residualIdentity();
     });
     const char* const why =
         found == entries.end() ? "is not there" : difference(*found, entryOf(*slot));

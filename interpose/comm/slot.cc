@@ -3,12 +3,27 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/hash.h"
 #include "common/log.h"
 #include "interpose/comm/memory_reserve.h"
 #include "interpose/plan/residual_memory.h"
 #include "kernels/core/probe.h"
 
 namespace cinch {
+namespace {
+
+// Whether `runs` take more bytes than `codec` would for all of them.
+bool isLarger(std::span<const wire::Segment> runs, wire::CodecFormat codec) {
+  uint64_t own = 0, other = 0;
+  for (const wire::Segment& run : runs) {
+    own += run.nTiles * run.codec.tileBytes();
+    other += run.nTiles * codec.tileBytes();
+  }
+  return own > other;
+}
+
+}  // namespace
+
 Result<void> Slot::allocate(const DeviceTable& device, void* stream) {
   Result<void> done = allocateBuffers(device);
   if (done.ok()) done = initialiseState(device, stream);
@@ -22,16 +37,26 @@ Result<void> Slot::allocate(const DeviceTable& device, void* stream) {
 }
 
 uint64_t Slot::roomBytes() const {
-  const uint64_t quick = quickPlan ? quickPlan->bufferBytes() : 0;
-  return std::max(quick, checkup ? roomFor(plan.layout.count, plan.nRanks(), plan.layout.codec)
-                                 : plan.bufferBytes());
+  return plan.hosts ? plan.hosts->roomBytes(codeBytes()) : codeBytes();
+}
+
+uint64_t Slot::codeBytes() const {
+  const auto codesOf = [](const wire::ShardLayout& layout) {
+    return layout.chunkBytes(layout.nChunks);
+  };
+  const wire::ShardLayout largest = plan.largestLayout();
+  const uint64_t quick = quickPlan ? codesOf(quickPlan->largestLayout()) : 0;
+  return std::max({quick, codesOf(capturedPlan().largestLayout()),
+                   checkup ? roomFor(largest.count, largest.nShards, largest.codec, largest.nChunks)
+                           : codesOf(largest)});
 }
 
 Result<Slot::ResidualBuffers> Slot::allocateResiduals(const DeviceTable& device,
+                                                      const CollectivePlan& of,
                                                       bool isWhole) const {
-  if (!hasFeedback()) return ResidualBuffers();
+  if (!hasFeedback() || plan.isIdle()) return ResidualBuffers();
   MemoryReserve& reserve = MemoryReserve::instance();
-  const ResidualSizes sizes = residualSizes(plan, rule.residualType, isWhole);
+  const ResidualSizes sizes = residualSizes(of, rule.residualType, isWhole);
   auto encode = reserve.allocate(device, sizes.encode, Buffer::Where::device);
   if (!encode.ok()) return encode.error();
   auto reduce = reserve.allocate(device, sizes.reduce, Buffer::Where::device);
@@ -44,7 +69,7 @@ Result<Slot::ResidualBuffers> Slot::allocateResiduals(const DeviceTable& device,
 
 Result<void> Slot::allocateBuffers(const DeviceTable& device) {
   if (checkup) CINCH_TRY(checkup->allocate(device, plan));
-  auto residuals = allocateResiduals(device, checkup != nullptr);
+  auto residuals = allocateResiduals(device, plan, checkup != nullptr);
   if (!residuals.ok()) return residuals.error();
   auto state =
       MemoryReserve::instance().allocate(device, 2 * sizeof(SlotState), Buffer::Where::device);
@@ -112,11 +137,32 @@ Residuals Slot::residuals() const {
   return pointers;
 }
 
+uint64_t Slot::residualIdentity() const {
+  if (!plan.hosts) return identity;
+  const HostPlan& hosts = *plan.hosts;
+  const uint64_t facts[] = {identity, hosts.nLanes(), hosts.index, hosts.nHosts, hosts.host};
+  return hashBytes(reinterpret_cast<const uint8_t*>(facts), sizeof facts);
+}
+
+// Of those of the whole bucket.
+std::vector<wire::Segment> Slot::ownRuns(const std::vector<wire::Segment>& runs) const {
+  if (!plan.hosts) return runs;
+  const wire::ShardLayout& parts = plan.hosts->parts;
+  const uint32_t lane = plan.hosts->index;
+  return plan.isIdle() ? std::vector<wire::Segment>()
+                       : cutRuns(runs, parts.firstTile(lane), parts.shardTiles(lane));
+}
+
 Result<void> Slot::changePlan(const DeviceTable& device, const PrecisionPlan& change) {
   if (!ownedBefore_) ownedBefore_ = ownedBytes();
-  auto changed = checkup->tables.change(device, plan, change.runs, change.id);
+  auto changed = checkup->tables.change(device, plan, ownRuns(change.runs), change.id);
   if (!changed.ok()) return changed.error();
+  if (changed.value().bufferBytes() > codeBytes())
+    return errorf(Status::internalError, "%s: a plan of precisions takes more room than was agreed",
+                  name.c_str());
   planInForce_ = changed.value();
+  if (quickPlan && isLarger(change.runs, quickPlan->layout.codec))
+    quickEndsAt_ = std::min(quickEndsAt_, strategy ? strategy->nextTurn : 0);
   stats->plans.fetch_add(1, std::memory_order_relaxed);
   return {};
 }
@@ -149,7 +195,7 @@ Result<void> Slot::clearResidual(const DeviceTable& device, uint64_t firstByte, 
 
 Result<Slot::ResidualBuffers> Slot::allocateClearResiduals(const DeviceTable& device) const {
   const RelaxedCapture relaxed(device);
-  auto fresh = allocateResiduals(device, false);
+  auto fresh = allocateResiduals(device, capturedPlan(), false);
   if (!fresh.ok()) return fresh;
   for (const Buffer* buffer : {&fresh.value().encode, &fresh.value().reduce, &fresh.value().probe})
     if (*buffer)
@@ -194,7 +240,8 @@ void Slot::readMirror() {
   }
   stats->strangers.store(copy->probe.nStrangers, std::memory_order_relaxed);
   const uint64_t known = stats->overflows.exchange(copy->probe.nOverflows);
-  if (known == 0 && copy->probe.nOverflows > 0 && plan.rank == 0) warnOfOverflow();
+  const bool isFirst = plan.rank == 0 && (!plan.hosts || plan.hosts->index == 0);
+  if (known == 0 && copy->probe.nOverflows > 0 && isFirst) warnOfOverflow();
 }
 
 void Slot::warnOfOverflow() const {

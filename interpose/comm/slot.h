@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,10 +47,12 @@ class Slot {
         checkup(std::move(checkup)),
         planInForce_(plan) {}
 
-  // What calls on streams follow; captured ones follow `plan` for ever.
+  // What calls on streams follow; captured ones follow capturedPlan() for ever.
   const CollectivePlan& planInForce() const { return planInForce_; }
-  // What its calls may need of the workspace, whatever plan comes.
+  // What its calls may need of the workspace, whatever plan comes; and of that, for codes. The same
+  // on all ranks.
   uint64_t roomBytes() const;
+  uint64_t codeBytes() const;
 
   // All ranks have been told the same: the calls from here on follow `change`, the next one after
   // enterPlan() has enqueued what that takes on its stream, behind all earlier calls.
@@ -77,6 +80,8 @@ class Slot {
     return residuals_.encode && !residualsStale_ && epoch == epoch_;
   }
   uint32_t epoch() const { return epoch_; }
+  // Of what they belong to: a lane's are of its part of the bucket alone.
+  uint64_t residualIdentity() const;
   // Before the first call: that one adds what is written to the residuals until then, zero where
   // nothing is, whatever its buffers are. Not on the call path; the capture mode must be relaxed.
   Result<void> resumeResiduals(const DeviceTable& device);
@@ -105,8 +110,15 @@ class Slot {
   const uint64_t identity;
   const std::string name;
   const CollectivePlan plan;
-  // Of its quick calls, which keep nothing from call to call: as the plan, at 8 bits.
+  // Of its quick calls, which keep nothing from call to call: as the plan, with quickCodec().
   std::optional<CollectivePlan> quickPlan;
+  // Whether they are as good as the others in a turn: the precision of those may have been raised
+  // above theirs. The same on all ranks, which are told of the whole bucket; also of a turn that
+  // was taken back and comes again.
+  bool mayBeQuick(uint64_t turn) const { return quickPlan && turn < quickEndsAt_; }
+  // Of captured calls, which do not overlap: as the plan, in one chunk; none where that has one.
+  std::optional<CollectivePlan> wholePlan;
+  const CollectivePlan& capturedPlan() const { return wholePlan ? *wholePlan : plan; }
   const CodingRule rule;
   const std::unique_ptr<Checkup> checkup;
   SlotPhase phase = SlotPhase::idle;
@@ -135,8 +147,10 @@ class Slot {
     }
   };
   bool hasFeedback() const { return rule.gain > 0; }
+  std::vector<wire::Segment> ownRuns(const std::vector<wire::Segment>& runs) const;
   // Where the own shard may move the residual of stage 2, too, has room for the whole bucket.
-  Result<ResidualBuffers> allocateResiduals(const DeviceTable& device, bool isWhole) const;
+  Result<ResidualBuffers> allocateResiduals(const DeviceTable& device, const CollectivePlan& of,
+                                            bool isWhole) const;
   Result<void> clearResidual(const DeviceTable& device, uint64_t firstByte, uint64_t endByte,
                              void* stream);
   Result<ResidualBuffers> allocateClearResiduals(const DeviceTable& device) const;
@@ -144,6 +158,7 @@ class Slot {
   void warnOfOverflow() const;
 
   CollectivePlan planInForce_;
+  uint64_t quickEndsAt_ = UINT64_MAX;  // turn
   // The owned part of the residual of stage 2 before the change, until enterPlan().
   std::optional<ByteRange> ownedBefore_;
   ResidualBuffers residuals_;

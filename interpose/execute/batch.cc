@@ -8,6 +8,7 @@
 
 #include "interpose/execute/checkup.h"
 #include "interpose/execute/exchange.h"
+#include "interpose/execute/hosts.h"
 #include "interpose/execute/stages.h"
 #include "interpose/real/nccl_try.h"
 
@@ -16,19 +17,50 @@ namespace {
 
 constexpr std::chrono::microseconds kPollTime{20};
 
-Result<void> exchange(BatchItem& item) {
-  CINCH_TRY(reduceExactly(item));
-  return item.plan.exchanges() ? exchangeShards(*item.comm, shardsOf(item), item.call.stream)
+Result<void> exchangeInLane(BatchItem& item, uint32_t chunk) {
+  return hasLanes(item) ? exchangeLane(item, shardsOf(item, chunk)) : Result<void>();
+}
+
+Result<void> noteInLane(BatchItem& item, uint32_t chunk) {
+  return hasLanes(item) ? noteExchange(item, chunk) : Result<void>();
+}
+
+// The first messages of a call with lanes come before its first chunk's.
+Result<void> exchange(BatchItem& item, uint32_t chunk) {
+  if (chunk == 0) CINCH_TRY(reduceExactly(item));
+  if (hasLanes(item)) return chunk == 0 ? scatterParts(item) : exchangeInLane(item, chunk);
+  return item.plan.exchanges() ? exchangeShards(*item.comm, shardsOf(item, chunk), item.call.stream)
                                : Result<void>();
 }
 
-Result<void> gather(BatchItem& item) {
-  return item.plan.gathers() ? gatherShards(*item.comm, shardsOf(item), item.call.stream)
-                             : Result<void>();
+Result<void> gather(BatchItem& item, uint32_t chunk) {
+  if (!item.plan.gathers()) return {};
+  const ShardBuffers shards = shardsOf(item, chunk);
+  return hasLanes(item) ? gatherLane(item, shards)
+                        : gatherShards(*item.comm, shards, item.call.stream);
+}
+
+Result<void> spread(BatchItem& item, uint32_t) {
+  return hasLanes(item) ? spreadParts(item) : Result<void>();
+}
+
+// What is summed up first is coded later.
+Result<void> encodeGiven(BatchItem& item, uint32_t chunk) {
+  return hasLanes(item) && chunk == 0 ? openStages(item) : encodeStage(item, chunk);
+}
+Result<void> encodeSum(BatchItem& item, uint32_t chunk) {
+  if (!hasLanes(item)) return {};
+  CINCH_TRY(sumStage(item));
+  return encodeStage(item, chunk);
 }
 
 Result<void> settleLaunch(BatchItem& item) {
   return awaitLaunch(*item.comm);
+}
+
+auto nOf(const CommState* comm, std::span<const BatchItem> items) {
+  return std::count_if(items.begin(), items.end(),
+                       [&](const BatchItem& item) { return item.comm.get() == comm; });
 }
 
 std::vector<WorkspaceUse> usesOf(std::span<const BatchItem> items) {
@@ -48,6 +80,7 @@ std::vector<WorkspaceUse> usesOf(std::span<const BatchItem> items) {
 }  // namespace
 
 Batch::Batch(std::span<BatchItem> items, const RealNccl& real) : items_(items), real_(real) {
+  for (BatchItem& item : items) item.isAlone = nOf(item.comm.get(), items) == 1;
   if (items.size() == 1) return;
   const std::vector<WorkspaceUse> uses = usesOf(items);
   for (size_t i = 0; i < items.size(); ++i) {
@@ -63,7 +96,7 @@ Result<void> Batch::begin() {
 
 Result<void> Batch::recordExchanges(ncclComm_t comm) {
   for (BatchItem& item : items_)
-    if (item.comm->comm == comm && item.use.wave == 0) CINCH_TRY(exchange(item));
+    if (item.comm->comm == comm && item.use.wave == 0) CINCH_TRY(exchange(item, 0));
   return {};
 }
 
@@ -79,34 +112,56 @@ ncclResult_t Batch::run(bool isRecorded) {
 
 ncclResult_t Batch::fail(const Error& error) {
   ncclResult_t result = ncclInternalError;
-  for (const BatchItem& item : items_) result = item.comm->fail(error);
+  for (const BatchItem& item : items_) {
+    joinStages(item);
+    result = item.comm->fail(error);
+  }
   return result;
 }
 
 Result<void> Batch::runWave(uint32_t wave, bool isRecorded) {
   if (wave > 0) CINCH_TRY(each(wave, beginCall));
-  CINCH_TRY(exchangeAll(wave, isRecorded));
-  CINCH_TRY(each(wave, reduceStage));
-  CINCH_TRY(gatherAll(wave));
-  CINCH_TRY(each(wave, decodeStage));
+  const uint32_t nChunks = mostChunks(wave);
+  CINCH_TRY(exchangeAll(wave, 0, isRecorded));
+  CINCH_TRY(each(wave, 0, encodeSum));
+  CINCH_TRY(groupOfLanes(wave, exchangeInLane));
+  CINCH_TRY(each(wave, 0, noteInLane));
+  for (uint32_t chunk = 0; chunk < nChunks; ++chunk) {
+    if (chunk + 1 < nChunks) CINCH_TRY(exchangeAll(wave, chunk + 1, false));
+    CINCH_TRY(each(wave, chunk, reduceStage));
+    CINCH_TRY(gatherAll(wave, chunk));
+    if (chunk > 0) CINCH_TRY(each(wave, chunk - 1, decodeStage));
+  }
+  CINCH_TRY(each(wave, nChunks - 1, decodeStage));
+  CINCH_TRY(groupOfLanes(wave, spread));
+  CINCH_TRY(each(wave, closeStages));
   return each(wave, endCall);
 }
 
-Result<void> Batch::exchangeAll(uint32_t wave, bool isRecorded) {
+Result<void> Batch::exchangeAll(uint32_t wave, uint32_t chunk, bool isRecorded) {
   Result<void> done;
   if (!isRecorded) {
     CINCH_TRY_NCCL(real_.GroupStart(), "cannot open a group");
-    done = each(wave, exchange);
+    done = each(wave, chunk, exchange);
   }
   // NCCL launches at the end of the group, so the codes may still be on their way when it records.
-  if (done.ok()) done = each(wave, encodeStage);
-  return closeGroup(wave, done);
+  if (done.ok()) done = each(wave, chunk, encodeGiven);
+  CINCH_TRY(closeGroup(wave, done));
+  return each(wave, chunk, noteExchange);
 }
 
-Result<void> Batch::gatherAll(uint32_t wave) {
-  if (!gathers(wave)) return {};
+Result<void> Batch::groupOfLanes(uint32_t wave, ChunkStage messages) {
+  const auto isOne = [&](const BatchItem& item) { return item.use.wave == wave && hasLanes(item); };
+  if (std::none_of(items_.begin(), items_.end(), isOne)) return {};
   CINCH_TRY_NCCL(real_.GroupStart(), "cannot open a group");
-  return closeGroup(wave, each(wave, gather));
+  return closeGroup(wave, each(wave, 0, messages));
+}
+
+Result<void> Batch::gatherAll(uint32_t wave, uint32_t chunk) {
+  if (!gathers(wave, chunk)) return {};
+  CINCH_TRY_NCCL(real_.GroupStart(), "cannot open a group");
+  CINCH_TRY(closeGroup(wave, each(wave, chunk, gather)));
+  return each(wave, chunk, noteGather);
 }
 
 // Whatever happened `before`, the group is closed: else all later calls would be recorded for ever.
@@ -127,9 +182,22 @@ Result<void> Batch::each(uint32_t wave, Stage stage) {
   return {};
 }
 
-bool Batch::gathers(uint32_t wave) const {
+Result<void> Batch::each(uint32_t wave, uint32_t chunk, ChunkStage stage) {
+  for (BatchItem& item : items_)
+    if (item.use.wave == wave && chunk < item.plan.nChunks()) CINCH_TRY(stage(item, chunk));
+  return {};
+}
+
+uint32_t Batch::mostChunks(uint32_t wave) const {
+  uint32_t most = 1;
+  for (const BatchItem& item : items_)
+    if (item.use.wave == wave) most = std::max(most, item.plan.nChunks());
+  return most;
+}
+
+bool Batch::gathers(uint32_t wave, uint32_t chunk) const {
   return std::any_of(items_.begin(), items_.end(), [&](const BatchItem& item) {
-    return item.use.wave == wave && item.plan.gathers();
+    return item.use.wave == wave && chunk < item.plan.nChunks() && item.plan.gathers();
   });
 }
 

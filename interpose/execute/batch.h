@@ -25,12 +25,25 @@ struct BatchItem {
   std::optional<uint64_t>
       examined{};           // the number of the call where it is to be examined; likewise
   bool isMeasured = false;  // this rank looks at what comes out
+  bool isAlone = false;     // among those of its communicator in the batch; Batch sets it
   WorkspaceUse use{};       // where and when it runs; Batch sets it
   Residuals residuals{};    // which it uses; Batch sets them
 };
 
 // The stages of all `items`, which must outlive it: encode; one group of every exchange; reduce;
 // one group of every gather; decode. Each stage goes through the items in their order.
+//
+// Where buckets have chunks, the stages of a chunk come between those of others:
+//
+//   stream        exchange 0, exchange 1, gather 0, exchange 2, gather 1, ...
+//   codec stream  encode 0, encode 1, reduce 0, encode 2, reduce 1, decode 0, encode 3, ...
+//
+// The messages come in this order on every rank. A rank's codec has a stream of its own
+// (comm/codec_stream.h) where the call is its communicator's only one in the batch; else all is on
+// the caller's, in an order that follows from these. Captured calls have one chunk.
+//
+// What the hosts sum up first (execute/hosts.h) has a group of messages before all that, which the
+// other items' exchange 0 is in, and one after it.
 class Batch {
  public:
   Batch(std::span<BatchItem> items, const RealNccl& real);
@@ -39,7 +52,7 @@ class Batch {
   // rank 0's advice (execute/checkup.h).
   Result<void> begin();
 
-  // Records the first exchanges of the items of `comm` into the thread's open group of the real
+  // Records the first messages of the items of `comm` into the thread's open group of the real
   // NCCL, where they follow what the program has put there. Enqueues nothing yet.
   Result<void> recordExchanges(ncclComm_t comm);
 
@@ -53,12 +66,18 @@ class Batch {
 
  private:
   using Stage = Result<void> (*)(BatchItem&);
+  using ChunkStage = Result<void> (*)(BatchItem&, uint32_t chunk);
 
   Result<void> each(uint32_t wave, Stage stage);
-  bool gathers(uint32_t wave) const;
+  // Of the items that have this chunk.
+  Result<void> each(uint32_t wave, uint32_t chunk, ChunkStage stage);
+  uint32_t mostChunks(uint32_t wave) const;
+  bool gathers(uint32_t wave, uint32_t chunk) const;
   Result<void> runWave(uint32_t wave, bool isRecorded);
-  Result<void> exchangeAll(uint32_t wave, bool isRecorded);
-  Result<void> gatherAll(uint32_t wave);
+  Result<void> exchangeAll(uint32_t wave, uint32_t chunk, bool isRecorded);
+  Result<void> gatherAll(uint32_t wave, uint32_t chunk);
+  // One group of messages that only items with lanes have, if there are any.
+  Result<void> groupOfLanes(uint32_t wave, ChunkStage messages);
   Result<void> closeGroup(uint32_t wave, Result<void> before);
 
   const std::span<BatchItem> items_;

@@ -13,14 +13,23 @@ void passFromNowOn(const CommState& comm, Slot& slot) {
              slot.name.c_str());
 }
 
-Result<void> hear(CommState& comm, Slot& slot, uint64_t call) {
+Result<std::vector<uint8_t>> wordOn(CommState& comm, Slot& slot, uint64_t call) {
+  if (comm.commPlan.isReplayed()) return comm.commPlan.advice(slot.identity, call);
   slot.checkup->isAwaited.store(true);
-  const auto said = comm.agreement().awaitPublication(
+  auto said = comm.agreement().awaitPublication(
       judgementTopic(slot, call), static_cast<int>(processParams().params.voteTimeout));
   if (!said.ok())
     return errorf(said.error().status, "%s: no word on its precision: %s", slot.name.c_str(),
                   said.error().message.c_str());
-  const auto advice = decodeAdvice(said.value(), slot.identity, slot.plan.layout.tiles());
+  comm.commPlan.noteAdvice(slot.identity, call, said.value());
+  return said;
+}
+
+Result<void> hear(CommState& comm, Slot& slot, uint64_t call) {
+  const auto said = wordOn(comm, slot, call);
+  CINCH_TRY(said);
+  const auto advice = decodeAdvice(said.value(), slot.identity,
+                                   wire::ShardLayout::tilesOf(slot.plan.bucketElems()));
   CINCH_TRY(advice);
   slot.checkup->mustPass = advice.value().kind == Advice::Kind::pass;
   if (advice.value().kind != Advice::Kind::change) return {};
@@ -33,10 +42,15 @@ bool hasCheckup(const BatchItem& item) {
   return item.slot->checkup != nullptr && item.captureId == 0 && !item.connectOnly;
 }
 
+const CollectivePlan& planOf(const BatchItem& item) {
+  if (item.captureId != 0) return item.slot->capturedPlan();
+  return item.turn.isQuick() ? *item.slot->quickPlan : item.slot->plan;
+}
+
 TallyLaunch tallyOf(const BatchItem& item, const void* values) {
   return {.values = values,
           .others = nullptr,
-          .count = item.plan.layout.count,
+          .count = item.plan.bucketElems(),
           .type = item.plan.type,
           .factor = {},
           .tallies = nullptr};
@@ -51,7 +65,7 @@ bool willBeExamined(const BatchItem& item, uint64_t nBefore) {
 }
 
 Result<void> beginCall(BatchItem& item) {
-  item.plan = item.turn.isQuick() ? *item.slot->quickPlan : item.slot->plan;
+  item.plan = planOf(item);
   if (!hasCheckup(item)) return {};
   Checkup& checkup = *item.slot->checkup;
   const uint64_t call = checkup.nextCall;
@@ -61,7 +75,9 @@ Result<void> beginCall(BatchItem& item) {
     checkup.nHeard = call + 1;
   }
   if (!item.turn.isQuick()) item.plan = item.slot->planInForce();
-  if (checkup.schedule.examines(call)) item.examined = call;
+  // What would follow from an examination is known where a plan is replayed.
+  const bool isReplayed = item.comm->commPlan.isReplayed();
+  if (!isReplayed && checkup.schedule.examines(call)) item.examined = call;
   return {};
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 Result<void> swapWithPeer(CommState& comm, const ShardBuffers& shards, int peer,
                           CUstream_st* stream) {
-  const size_t nBytes = shards.messageBytes, offset = nBytes * static_cast<size_t>(peer);
+  const size_t nBytes = shards.messageBytes, offset = shards.offsetOf(static_cast<size_t>(peer));
   CINCH_TRY_NCCL(
       comm.real.Send(shards.outgoing + offset, nBytes, ncclUint8, peer, comm.comm, stream),
       "cannot send a shard");
@@ -17,12 +17,12 @@ Result<void> swapWithPeer(CommState& comm, const ShardBuffers& shards, int peer,
   return {};
 }
 
+}  // namespace
+
 Result<void> checkAlive(const CommState& comm) {
   if (comm.isAbandoned()) return errorf(Status::remoteError, "the communicator was aborted");
   return {};
 }
-
-}  // namespace
 
 Result<void> exchangeShards(CommState& comm, const ShardBuffers& shards, CUstream_st* stream) {
   CINCH_TRY(checkAlive(comm));

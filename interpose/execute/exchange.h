@@ -5,12 +5,19 @@
 
 namespace cinch {
 
-// Equal messages, one per rank, that lie one after another in device memory.
+// Equal messages, one per rank, that lie one after another in device memory; of a pair, the one
+// that each of the two sends.
 struct ShardBuffers {
   uint8_t* outgoing;
   uint8_t* incoming;
   size_t messageBytes;
+  bool isPair = false;
+
+  size_t offsetOf(size_t rank) const { return isPair ? 0 : rank * messageBytes; }
 };
+
+// An error where the communicator was aborted: then NCCL is not called for it any more.
+Result<void> checkAlive(const CommState& comm);
 
 // Both record into the group that is open. A communicator that was aborted is left alone.
 

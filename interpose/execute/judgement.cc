@@ -69,7 +69,7 @@ class Judgement {
   void cutIntoLayers() {
     Checkup& checkup = *slot_->checkup;
     if (!checkup.adviser->isAdaptive() || !isOneBucket_) return;
-    const uint64_t count = slot_->plan.layout.count;
+    const uint64_t count = slot_->plan.bucketElems();
     const BucketLayout layers = comm_->layers()->of(period_, count, checkup.place);
     if (!layers.empty()) checkup.adviser->cut(segmentsOf(count, layers, longestSegment(count)));
   }

@@ -43,6 +43,8 @@ void allocate(CommState& comm, Slot& slot, CUstream_st* stream) {
   const CurrentDevice current(device, comm.resources.cudaDevice);
   Result<void> done =
       comm.workspace.reserve(device, slot.roomBytes(), slot.checkup ? slot.plan.inputBytes() : 0);
+  if (done.ok() && slot.plan.nChunks() > 1 && !comm.codecStream)
+    done = comm.codecStream.allocate(device);
   if (done.ok()) done = comm.workspace.begin(stream, 0);
   if (done.ok()) {
     const Result<void> allocated = slot.allocate(device, stream);

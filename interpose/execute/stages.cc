@@ -1,6 +1,7 @@
 #include "interpose/execute/stages.h"
 
 #include "interpose/execute/checkup.h"
+#include "interpose/execute/hosts.h"
 
 namespace cinch {
 namespace {
@@ -13,14 +14,71 @@ bool isCaptured(const BatchItem& item) {
   return item.captureId != 0;
 }
 
+// Where the codec works: beside the caller's stream, if chunks are to overlap.
+void* codecStreamOf(const BatchItem& item) {
+  const bool overlaps = item.isAlone && !item.connectOnly && !isCaptured(item) &&
+                        item.plan.nChunks() > 1 && item.comm->codecStream;
+  return overlaps ? item.comm->codecStream.get() : item.call.stream;
+}
+
+bool isOverlapped(const BatchItem& item) {
+  return codecStreamOf(item) != item.call.stream;
+}
+
+// The codec goes on behind what the caller's stream has by now.
+Result<void> handToCodec(const BatchItem& item) {
+  if (!isOverlapped(item)) return {};
+  return item.comm->codecStream.order(item.call.stream, item.comm->codecStream.get());
+}
+// And the reverse.
+Result<void> handToCaller(const BatchItem& item) {
+  if (!isOverlapped(item)) return {};
+  return item.comm->codecStream.order(item.comm->codecStream.get(), item.call.stream);
+}
+
+Result<void> awaitMessage(const BatchItem& item, CodecStream::Message message, uint32_t chunk) {
+  if (!isOverlapped(item)) return {};
+  const CodecStream& codecStream = item.comm->codecStream;
+  return codecStream.await(message, chunk, codecStream.get());
+}
+
+Result<void> note(const BatchItem& item, CodecStream::Message message, uint32_t chunk) {
+  if (!isOverlapped(item)) return {};
+  return item.comm->codecStream.note(message, chunk, item.call.stream);
+}
+
+// Whether this rank codes any of it.
+bool isCoded(const BatchItem& item) {
+  return !item.connectOnly && !item.plan.isIdle();
+}
+
+// What stage 1 is given.
+const void* inputOf(const BatchItem& item) {
+  return hasLanes(item) ? laneSum(item) : item.call.send;
+}
+
 CallContext contextOf(const BatchItem& item) {
   const Slot& slot = *item.slot;
   return CallContext{.layout = item.plan.launchLayout,
-                     .type = item.plan.type,
+                     .type = item.plan.inputType(),
                      .planId = item.plan.planId,
                      .slot = static_cast<uint32_t>(slot.identity),
                      .state = item.turn.isQuick() ? slot.quickState() : slot.state(),
                      .fault = item.comm->resources.fault.as<uint32_t>()};
+}
+
+// No two chunks of a call are taken for each other, nor rotated or dithered alike.
+uint32_t slotOfChunk(uint32_t slot, uint32_t chunk) {
+  constexpr uint32_t kGoldenRatio = 0x9e3779b9;
+  return slot + chunk * kGoldenRatio;
+}
+
+CallContext contextOf(const BatchItem& item, const ChunkPlan& part, uint32_t chunk) {
+  CallContext context = contextOf(item);
+  context.layout = part.launchLayout;
+  context.slot = slotOfChunk(context.slot, chunk);
+  context.endsCall = chunk + 1 == item.plan.nChunks();
+  return context;
 }
 
 // The figures of captured calls could not be read back: nothing of the host runs when they do.
@@ -36,50 +94,88 @@ CodingRule ruleOf(const BatchItem& item) {
   return rule;
 }
 
-EncodeLaunch encodeAllButOwn(const BatchItem& item) {
-  return EncodeLaunch{.call = contextOf(item),
-                      .input = item.call.send,
+// A pair has no own shard.
+EncodeLaunch encodeAllButOwn(const BatchItem& item, uint32_t chunk) {
+  return EncodeLaunch{.call = contextOf(item, item.plan.chunk(chunk), chunk),
+                      .input = inputOf(item),
                       .inputFactor = item.factor,
                       .residual = item.residuals.encode,
                       .rule = ruleOf(item),
-                      .output = shardsOf(item).outgoing,
-                      .skipShard = item.comm->rank};
+                      .output = shardsOf(item, chunk).outgoing,
+                      .skipShard = item.plan.isPair ? -1 : static_cast<int32_t>(item.plan.rank)};
 }
 
 EncodeLaunch encodeOwn(const BatchItem& item) {
-  EncodeLaunch launch = encodeAllButOwn(item);
-  const CollectivePlan& plan = item.plan;
-  launch.call.layout = plan.ownShard();
-  launch.output += plan.shardOffset(plan.rank);
+  EncodeLaunch launch = encodeAllButOwn(item, 0);
+  const uint32_t own = item.plan.rank;
+  const ChunkPlan whole = item.plan.chunk(0);
+  launch.call.layout = whole.shardAlone(own);
+  launch.output += whole.shardOffset(own);
   launch.skipShard = -1;
   return launch;
 }
 
-ReduceLaunch reduceOf(const BatchItem& item) {
+void* ownersResidual(const BatchItem& item, const ChunkPlan& part) {
+  if (item.residuals.reduce == nullptr) return nullptr;
+  return static_cast<char*>(item.residuals.reduce) +
+         item.plan.residualOffset(item.slot->rule.residualType, part);
+}
+
+ReduceLaunch reduceOf(const BatchItem& item, uint32_t chunk) {
   const CollectivePlan& plan = item.plan;
-  const ShardBuffers shards = shardsOf(item);
+  const ChunkPlan part = plan.chunk(chunk);
+  const ShardBuffers shards = shardsOf(item, chunk);
   return ReduceLaunch{
-      .call = contextOf(item),
+      .call = contextOf(item, part, chunk),
       .shard = plan.rank,
       .peers = shards.incoming,
-      .ownInput = static_cast<const char*>(item.call.send) + plan.ownByteOffset(),
+      .ownInput = static_cast<const char*>(inputOf(item)) + plan.ownByteOffset(part),
       .inputFactor = item.factor,
       .ownResidual = item.residuals.encode,
-      .residual = item.residuals.reduce,
+      .residual = ownersResidual(item, part),
       .rule = ruleOf(item),
       .factor = plan.factor,
-      .output = plan.gathers() ? shards.outgoing + plan.shardOffset(plan.rank) : nullptr,
+      .output = plan.gathers() ? shards.outgoing + part.shardOffset(plan.rank) : nullptr,
       .values = plan.gathers() ? nullptr : item.call.recv};
 }
 
-DecodeLaunch decodeOf(const BatchItem& item) {
-  return DecodeLaunch{
-      .call = contextOf(item), .input = shardsOf(item).outgoing, .output = item.call.recv};
+// Where the result of what is coded here goes.
+uint8_t* resultOf(const BatchItem& item) {
+  return hasLanes(item) ? resultPart(item, item.plan.hosts->index)
+                        : static_cast<uint8_t*>(item.call.recv);
+}
+
+// What both ranks of a pair have sent each other.
+ReduceLaunch reducePairOf(const BatchItem& item, uint32_t chunk) {
+  const CollectivePlan& plan = item.plan;
+  const ChunkPlan part = plan.chunk(chunk);
+  const ShardBuffers shards = shardsOf(item, chunk);
+  ReduceLaunch launch{
+      .call = contextOf(item, part, chunk),
+      .shard = 0,
+      .peers = shards.incoming,
+      .ownInput = nullptr,
+      .ownCodes = shards.outgoing,
+      .ownResidual = nullptr,
+      .residual = nullptr,
+      .factor = plan.factor,
+      .output = nullptr,
+      .values = resultOf(item) + part.layout.firstElem(0) * elementBytes(plan.type)};
+  launch.call.type = plan.type;
+  return launch;
+}
+
+DecodeLaunch decodeOf(const BatchItem& item, uint32_t chunk) {
+  DecodeLaunch launch{.call = contextOf(item, item.plan.chunk(chunk), chunk),
+                      .input = shardsOf(item, chunk).outgoing,
+                      .output = resultOf(item)};
+  launch.call.type = item.plan.type;
+  return launch;
 }
 
 ProbeLaunch probeOf(const BatchItem& item) {
   return ProbeLaunch{.call = contextOf(item),
-                     .input = item.call.send,
+                     .input = inputOf(item),
                      .inputFactor = item.factor,
                      .residual = item.residuals.encode,
                      .residualType = item.slot->rule.residualType,
@@ -119,48 +215,93 @@ Result<void> finishCall(BatchItem& item) {
 
 }  // namespace
 
-ShardBuffers shardsOf(const BatchItem& item) {
+ShardBuffers shardsOf(const BatchItem& item, uint32_t chunk) {
   const Workspace& workspace = item.comm->workspace;
-  return {workspace.outgoing() + item.use.offset, workspace.incoming() + item.use.offset,
-          item.plan.messageBytes()};
+  const ChunkPlan part = item.plan.chunk(chunk);
+  const uint64_t offset = item.use.offset + part.bufferOffset;
+  const uint64_t sumBytes = hasLanes(item) ? item.plan.hosts->sumBytes() : 0;
+  return {workspace.outgoing() + sumBytes + offset, workspace.incoming() + offset,
+          part.messageBytes(), item.plan.isPair};
 }
 
-Result<void> encodeStage(BatchItem& item) {
+Result<void> openStages(BatchItem& item) {
   const DeviceTable& device = deviceOf(item);
   const CurrentDevice current(device, item.comm->resources.cudaDevice);
   CINCH_TRY(item.comm->workspace.begin(item.call.stream, item.captureId));
   if (item.connectOnly) return {};
   if (!isCaptured(item)) CINCH_TRY(item.slot->enterPlan(device, item.call.stream));
   CINCH_TRY(takeResiduals(item));
-  CINCH_TRY(probeInput(item));
+  if (!hasLanes(item)) CINCH_TRY(probeInput(item));
   CINCH_TRY(noteInput(item));
-  const EncodeLaunch launch = item.plan.exchanges() ? encodeAllButOwn(item) : encodeOwn(item);
-  CINCH_TRY_DEVICE(device, device.encode(&launch, item.call.stream), "cannot encode");
-  return {};
+  return hasLanes(item) ? Result<void>() : handToCodec(item);
 }
 
-Result<void> reduceStage(BatchItem& item) {
-  if (item.connectOnly || !item.plan.exchanges()) return {};
+Result<void> sumStage(BatchItem& item) {
+  if (!isCoded(item)) return {};
   const DeviceTable& device = deviceOf(item);
   const CurrentDevice current(device, item.comm->resources.cudaDevice);
-  const ReduceLaunch launch = reduceOf(item);
-  CINCH_TRY_DEVICE(device, device.reduce(&launch, item.call.stream), "cannot reduce");
-  return {};
+  const SumLaunch launch = sumOf(item);
+  CINCH_TRY_DEVICE(device, device.sum(&launch, item.call.stream), "cannot sum up the parts");
+  CINCH_TRY(probeInput(item));
+  return handToCodec(item);
 }
 
-Result<void> decodeStage(BatchItem& item) {
+Result<void> encodeStage(BatchItem& item, uint32_t chunk) {
+  if (chunk == 0 && !hasLanes(item)) CINCH_TRY(openStages(item));
+  if (!isCoded(item)) return {};
   const DeviceTable& device = deviceOf(item);
   const CurrentDevice current(device, item.comm->resources.cudaDevice);
-  if (!item.connectOnly && item.plan.gathers()) {
-    const DecodeLaunch launch = decodeOf(item);
-    CINCH_TRY_DEVICE(device, device.decode(&launch, item.call.stream), "cannot decode");
-  }
+  const EncodeLaunch launch =
+      item.plan.exchanges() ? encodeAllButOwn(item, chunk) : encodeOwn(item);
+  CINCH_TRY_DEVICE(device, device.encode(&launch, codecStreamOf(item)), "cannot encode");
+  return handToCaller(item);
+}
+
+Result<void> reduceStage(BatchItem& item, uint32_t chunk) {
+  if (!isCoded(item) || !item.plan.exchanges()) return {};
+  const DeviceTable& device = deviceOf(item);
+  const CurrentDevice current(device, item.comm->resources.cudaDevice);
+  CINCH_TRY(awaitMessage(item, CodecStream::Message::exchanged, chunk));
+  const ReduceLaunch launch = item.plan.isPair ? reducePairOf(item, chunk) : reduceOf(item, chunk);
+  CINCH_TRY_DEVICE(device, device.reduce(&launch, codecStreamOf(item)), "cannot reduce");
+  return handToCaller(item);
+}
+
+Result<void> decodeStage(BatchItem& item, uint32_t chunk) {
+  if (!isCoded(item) || !item.plan.gathers()) return {};
+  const DeviceTable& device = deviceOf(item);
+  const CurrentDevice current(device, item.comm->resources.cudaDevice);
+  CINCH_TRY(awaitMessage(item, CodecStream::Message::gathered, chunk));
+  const DecodeLaunch launch = decodeOf(item, chunk);
+  CINCH_TRY_DEVICE(device, device.decode(&launch, codecStreamOf(item)), "cannot decode");
+  // Where it is spread next.
+  return hasLanes(item) && launch.call.endsCall ? handToCaller(item) : Result<void>();
+}
+
+Result<void> closeStages(BatchItem& item) {
+  const CurrentDevice current(deviceOf(item), item.comm->resources.cudaDevice);
+  CINCH_TRY(handToCaller(item));
   if (!item.connectOnly) {
     endTurn(*item.comm, item.turn, item.call.stream, true);
     CINCH_TRY(noteResult(item));
     CINCH_TRY(finishCall(item));
   }
   return item.comm->workspace.end(item.call.stream, item.captureId);
+}
+
+void joinStages(const BatchItem& item) {
+  const CurrentDevice current(deviceOf(item), item.comm->resources.cudaDevice);
+  (void)handToCaller(item);
+}
+
+Result<void> noteExchange(BatchItem& item, uint32_t chunk) {
+  const CurrentDevice current(deviceOf(item), item.comm->resources.cudaDevice);
+  return note(item, CodecStream::Message::exchanged, chunk);
+}
+
+Result<void> noteGather(BatchItem& item, uint32_t chunk) {
+  const CurrentDevice current(deviceOf(item), item.comm->resources.cudaDevice);
+  return note(item, CodecStream::Message::gathered, chunk);
 }
 
 }  // namespace cinch

@@ -97,20 +97,25 @@ void report(const CommState& comm, const Slot& slot, Strategy before) {
              microseconds(Strategy::quick));
 }
 
+Result<std::vector<uint64_t>> poolOf(CommState& comm, const Slot& slot, uint64_t round) {
+  if (comm.commPlan.isReplayed()) return comm.commPlan.pool(slot.identity, round);
+  const int64_t timeout =
+      std::max<int64_t>(processParams().params.voteTimeout, kShortestWait.count());
+  auto pooled = comm.agreement().awaitPool(poolTopic(slot, round), static_cast<int>(timeout));
+  if (!pooled.ok())
+    return errorf(pooled.error().status, "%s: not told how fast it is: %s", slot.name.c_str(),
+                  pooled.error().message.c_str());
+  comm.commPlan.notePool(slot.identity, round, pooled.value());
+  return pooled;
+}
+
 Result<void> hearRound(CommState& comm, Slot& slot, uint64_t round) {
   StrategyChooser& chooser = slot.strategy->chooser;
-  std::vector<uint64_t> least;
-  if (chooser.isPooled(round)) {
-    const int64_t timeout =
-        std::max<int64_t>(processParams().params.voteTimeout, kShortestWait.count());
-    auto pooled = comm.agreement().awaitPool(poolTopic(slot, round), static_cast<int>(timeout));
-    if (!pooled.ok())
-      return errorf(pooled.error().status, "%s: not told how fast it is: %s", slot.name.c_str(),
-                    pooled.error().message.c_str());
-    least = std::move(pooled.value());
-  }
+  Result<std::vector<uint64_t>> least = std::vector<uint64_t>();
+  if (chooser.isPooled(round)) least = poolOf(comm, slot, round);
+  CINCH_TRY(least);
   const Strategy before = chooser.choice();
-  chooser.hear(round, least);
+  chooser.hear(round, least.value());
   report(comm, slot, before);
   return {};
 }
@@ -123,7 +128,8 @@ Result<void> beginRound(const std::shared_ptr<CommState>& comm, Slot& slot, uint
     ++own.nHeard;
   }
   if (round >= 1 && own.nPooled == round - 1) {
-    if (own.chooser.isPooled(round - 1)) poolInBackground(comm, slot, round - 1);
+    const bool isPooled = own.chooser.isPooled(round - 1) && !comm->commPlan.isReplayed();
+    if (isPooled) poolInBackground(comm, slot, round - 1);
     own.nPooled = round;
   }
   return {};
@@ -176,6 +182,7 @@ Result<Turn> beginTurn(const std::shared_ptr<CommState>& comm, Slot& slot, bool 
   if (!slot.strategy) return Turn{.strategy = isReady ? Strategy::compress : Strategy::pass};
   SlotStrategy& own = *slot.strategy;
   Turn turn{.slot = &slot, .number = own.nextTurn};
+  if (slot.quickPlan && !slot.mayBeQuick(turn.number)) own.chooser.dropQuick();
   if (turn.number % kRound == 0) CINCH_TRY(beginRound(comm, slot, turn.number / kRound));
   turn.strategy = isReady ? strategyOf(slot, turn.number) : Strategy::pass;
   noteTurn(slot, turn);
@@ -187,7 +194,8 @@ Result<Turn> beginTurn(const std::shared_ptr<CommState>& comm, Slot& slot, bool 
 void startTurn(const CommState& comm, const Turn& turn, CUstream_st* stream) {
   if (turn.slot == nullptr) return;
   SlotStrategy& own = *turn.slot->strategy;
-  if (!own.chooser.isTimed(turn.number)) return own.stopwatch.startUntimed(turn.number);
+  if (comm.commPlan.isReplayed() || !own.chooser.isTimed(turn.number))
+    return own.stopwatch.startUntimed(turn.number);
   const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
   own.stopwatch.start(turn.number, stream);
 }

@@ -4,7 +4,7 @@ namespace cinch {
 
 ResidualSizes residualSizes(const CollectivePlan& plan, ResidualType type, bool mayMove) {
   const uint64_t bucket = plan.encodeResidualBytes(type);
-  return {bucket, mayMove ? bucket : plan.reduceResidualBytes(type)};
+  return {bucket, mayMove && !plan.isPair ? bucket : plan.reduceResidualBytes(type)};
 }
 
 CodingRule withinMemory(const CodingRule& rule, const CollectivePlan& plan, bool mayMove,

@@ -111,6 +111,10 @@ Prediction flat(const CostedCall& call, const CostFacts& facts) {
   return made;
 }
 
+double pairCodecSeconds(const CodecCost& cost, double nBytes) {
+  return cost.encode.of(nBytes) + cost.reduce.of(2 * nBytes);
+}
+
 // Both decode both, their own codes included, and so get the same sum.
 Prediction pair(const CostedCall& call, const CostFacts& facts) {
   const bool isRemote = facts.topology.hosts > 1;
@@ -119,8 +123,7 @@ Prediction pair(const CostedCall& call, const CostFacts& facts) {
   made.hostLinkBytes = isRemote ? nBytes : 0;
   made.wireSeconds = wireSeconds(facts.link, made.hostLinkBytes, isRemote ? 0 : nBytes);
   made.latencySeconds = directHop(facts.link, isRemote ? facts.link.network : facts.link.local, 2);
-  made.codecSeconds = facts.codecCost.encode.of(call.inputBytes()) +
-                      facts.codecCost.reduce.of(2 * call.inputBytes());
+  made.codecSeconds = pairCodecSeconds(facts.codecCost, call.inputBytes());
   made.quantisations = 1;
   return made;
 }
@@ -134,7 +137,8 @@ void addLocalHalves(const CostedCall& call, const CostFacts& facts, Prediction& 
   made.latencySeconds += halves * directHop(facts.link, facts.link.local, local);
 }
 
-// Every rank of a host does this with its share of the bucket and its like on other hosts.
+// Every rank of a host does this with its share of the bucket and its like on other hosts: of two
+// hosts, as a pair.
 Prediction hierarchical(const CostedCall& call, const CostFacts& facts) {
   const Topology& topology = facts.topology;
   const uint32_t local = topology.ranksPerHost();
@@ -143,10 +147,13 @@ Prediction hierarchical(const CostedCall& call, const CostFacts& facts) {
   Prediction made;
   made.hostLinkBytes = halvesOf(call) * local * real(topology.hosts - 1) * shard;
   made.wireSeconds = facts.link.network.secondsPerByte * made.hostLinkBytes;
-  made.latencySeconds = halvesOf(call) * directHop(facts.link, facts.link.network, topology.hosts);
-  made.codecSeconds =
-      codecSeconds(call, facts.codecCost, call.inputBytes() / local, topology.hosts);
-  made.quantisations = flatQuantisations(call, topology.hosts);
+  const bool arePairs = topology.hosts == 2;
+  const double shareBytes = call.inputBytes() / local;
+  made.latencySeconds =
+      (arePairs ? 1 : halvesOf(call)) * directHop(facts.link, facts.link.network, topology.hosts);
+  made.codecSeconds = arePairs ? pairCodecSeconds(facts.codecCost, shareBytes)
+                               : codecSeconds(call, facts.codecCost, shareBytes, topology.hosts);
+  made.quantisations = arePairs ? 1 : flatQuantisations(call, topology.hosts);
   addLocalHalves(call, facts, made);
   return made;
 }
@@ -187,7 +194,7 @@ bool canDo(Scheme scheme, const CostedCall& call, const Topology& topology) {
     case Scheme::pair:
       return isAllReduce && topology.ranks == 2;
     case Scheme::hierarchical:
-      return topology.hosts > 1 && topology.ranksPerHost() > 1;
+      return isAllReduce && topology.hosts > 1 && topology.ranksPerHost() > 1;
     case Scheme::grid:
       return topology.hosts >= kSmallestGrid && gridOf(topology.hosts).rows > 1;
     default:
@@ -231,8 +238,8 @@ SchemeInfo infoOf(Scheme scheme) {
   constexpr std::array<SchemeInfo, kSchemeCount> kInfos = {{{"ring", true, true},
                                                             {"tree", true, true},
                                                             {"flat", false, true},
-                                                            {"pair", false, false},
-                                                            {"hierarchical", false, false},
+                                                            {"pair", false, true},
+                                                            {"hierarchical", false, true},
                                                             {"grid", false, false}}};
   return kInfos[static_cast<size_t>(scheme)];
 }
@@ -257,13 +264,20 @@ std::optional<Prediction> predict(Scheme scheme, const CostedCall& call, const C
   }
 }
 
+Scheme compressedScheme(const CostedCall& call, const Topology& topology) {
+  for (const Scheme scheme : {Scheme::pair, Scheme::hierarchical})
+    if (canDo(scheme, call, topology)) return scheme;
+  return Scheme::flat;
+}
+
 Scheme fastestScheme(const CostedCall& call, const CostFacts& facts, bool isExecuted) {
   Scheme best = Scheme::ring;
   double least = HUGE_VAL;
   for (size_t i = 0; i < kSchemeCount; ++i) {
     const auto scheme = static_cast<Scheme>(i);
     const auto made = predict(scheme, call, facts);
-    if (!made || (isExecuted && !infoOf(scheme).isExecuted) || made->seconds() >= least) continue;
+    const bool isDone = infoOf(scheme).isExact || scheme == compressedScheme(call, facts.topology);
+    if (!made || (isExecuted && !isDone) || made->seconds() >= least) continue;
     best = scheme;
     least = made->seconds();
   }

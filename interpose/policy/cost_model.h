@@ -80,9 +80,10 @@ struct CostFacts {
 enum class Scheme : uint8_t {
   ring,          // NCCL's, exact
   tree,          // NCCL's double binary tree, exact
-  flat,          // scatter-reduce-allgather over all ranks: what this version does
+  flat,          // scatter-reduce-allgather over all ranks
   pair,          // two ranks send each other everything, coded once
-  hierarchical,  // exact inside hosts, scatter-reduce-allgather between them, on all local ranks
+  hierarchical,  // exact inside hosts, scatter-reduce-allgather between them (of two, as pairs), on
+                 // all local ranks; AllReduce only
   grid,          // the same with rows and columns of hosts
   count_,
 };
@@ -91,7 +92,7 @@ inline constexpr size_t kSchemeCount = static_cast<size_t>(Scheme::count_);
 struct SchemeInfo {
   const char* name;
   bool isExact;
-  bool isExecuted;  // by this version
+  bool isExecuted;  // by this version, on some ranks
 };
 SchemeInfo infoOf(Scheme scheme);
 
@@ -110,7 +111,9 @@ struct Prediction {
 // Null where the scheme cannot do the call on these ranks.
 std::optional<Prediction> predict(Scheme scheme, const CostedCall& call, const CostFacts& facts);
 
-// Among all, or among those that this version executes. There is always one for a valid topology.
+// How this version, as it is set by default, does a call on these ranks where it compresses it.
+Scheme compressedScheme(const CostedCall& call, const Topology& topology);
+// Among all, or among that one and NCCL's own. There is always one for a valid topology.
 Scheme fastestScheme(const CostedCall& call, const CostFacts& facts, bool isExecuted);
 // The faster of ring and tree.
 Prediction predictExact(const CostedCall& call, const CostFacts& facts);

@@ -27,6 +27,12 @@ bool savesBytes(const Params& params, const CommFacts& comm, const Signature& si
   return layout.totalBytes() <= plain - plain / 4;
 }
 
+// NVLink is faster than any codec, and what is not known may be NVLink.
+bool isSlowEnough(const Params& params, const CommFacts& comm) {
+  if (comm.severalHosts || params.sameHost == SameHostChoice::compress) return true;
+  return params.sameHost == SameHostChoice::automatic && comm.isOnPcie;
+}
+
 bool isWanted(const Params& params, CallKind kind, bool isAsked) {
   if (kind == CallKind::reduceScatter) return isAsked || params.reduceScatter;
   if (kind == CallKind::allGather) return isAsked || params.allGather;
@@ -65,6 +71,7 @@ bool isInDoubt(const Params& params, const Place& place) {
 constexpr const char* kAutoCodec = "auto";
 constexpr const char* kFirstAutoCodec = "h3";
 constexpr const char* kStatelessCodec = "q8";
+constexpr const char* kQuickCodec = "q4";
 constexpr uint8_t kBitsWithoutFeedback = 8;
 
 ResidualType residualTypeOf(ResidualChoice choice) {
@@ -91,6 +98,11 @@ CodingRule feedbackOf(const Params& params, const wire::CodecFormat& codec) {
   return rule;
 }
 
+bool sumsInHosts(const Params& params, const Signature& signature) {
+  return params.hierarchy == HierarchyChoice::automatic && signature.kind == CallKind::allReduce &&
+         (signature.op == OpClass::sum || signature.op == OpClass::avg);
+}
+
 bool isLarge(const Params& params, const CommFacts& comm, const Signature& signature) {
   return signature.count <= kMaxCount && bufferBytes(signature, comm.nRanks) >= params.minBytes;
 }
@@ -99,7 +111,7 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
               const History& history) {
   if (comm.nRanks == 1) return Reason::oneRank;
   if (!comm.agreed) return Reason::notAgreed;
-  if (!comm.severalHosts) return Reason::sameHost;
+  if (!isSlowEnough(params, comm)) return Reason::sameHost;
   if (history.rule != nullptr && history.rule->passes) return Reason::ruled;
   const bool isAsked = isAskedFor(history);
   if (!isWanted(params, signature.kind, isAsked)) return Reason::kind;
@@ -114,12 +126,12 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
   return params.mode == Mode::observe ? Reason::observe : Reason::none;
 }
 
-std::string agreedSettings(const Params& params, const Rules& rules) {
+std::string agreedSettings(const Params& params, const Rules& rules, const std::string& plan) {
   // Raise it whenever the same calls with the same settings could lead to other messages.
-  constexpr int kBehaviour = 6;
+  constexpr int kBehaviour = 9;
   return "behaviour=" + std::to_string(kBehaviour) +
          " wire-format=" + std::to_string(wire::kVersion) + " " + settingsText(params) +
-         " rules=" + rules.fingerprint();
+         " rules=" + rules.fingerprint() + " plan=" + plan;
 }
 
 bool isCompressibleType(ncclDataType_t type) {
@@ -155,7 +167,7 @@ Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_
 }
 
 const codec::CodecInfo& quickCodec() {
-  return *codec::findCodec(kStatelessCodec);
+  return *codec::findCodec(kQuickCodec);
 }
 
 bool marksNewLayout(const Signature& signature) {

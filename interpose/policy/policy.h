@@ -19,6 +19,7 @@ struct CommFacts {
   int nRanks = 0;
   bool agreed = false;
   bool severalHosts = false;
+  bool isOnPcie = false;  // on one host: not all are joined by NVLink, as all ranks know
 };
 
 // What the policy knows of a call's past on its communicator.
@@ -33,6 +34,10 @@ struct History {
 Reason decide(const Params& params, const CommFacts& comm, const Signature& signature,
               const History& history);
 
+// Whether the ranks of a host sum a call up among themselves first, where they can. The scalars of
+// a PreMulSum may differ from rank to rank.
+bool sumsInHosts(const Params& params, const Signature& signature);
+
 // Whether a call moves enough bytes to be worth compressing.
 bool isLarge(const Params& params, const CommFacts& comm, const Signature& signature);
 
@@ -40,8 +45,10 @@ bool isLarge(const Params& params, const CommFacts& comm, const Signature& signa
 CodingRule feedbackOf(const Params& params, const wire::CodecFormat& codec);
 
 // All that must be equal on the ranks before they may compress, readable, so that a difference can
-// be named: settings, wire format, what the rules say, and a number for everything else.
-std::string agreedSettings(const Params& params, const Rules& rules = {});
+// be named: settings, wire format, what the rules say, `plan` for what is replayed, and a number
+// for everything else.
+std::string agreedSettings(const Params& params, const Rules& rules = {},
+                           const std::string& plan = "none");
 
 // The codec's element type; valid for the types that decide() compresses.
 ElementType elementTypeOf(ncclDataType_t type);
@@ -60,7 +67,8 @@ struct Coding {
 Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_t rank,
                 const Rule* rule = nullptr);
 
-// Of quick calls: coded in little time, and with so small an error that no feedback is needed.
+// Of quick calls: coded in little time, since nothing is rotated, and with a third of the error
+// that adaptive precision aims at (that of h3), so that no feedback is needed.
 const codec::CodecInfo& quickCodec();
 
 // True for a call that marks a new layout of the buckets to come, as PyTorch DDP's integer

@@ -1,6 +1,7 @@
 #include "interpose/policy/strategy.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 namespace cinch {
@@ -12,6 +13,7 @@ constexpr uint64_t kRest = 64;
 constexpr uint64_t kLongestDelay = 16;
 // Rounds after a trial in which what it found may not have taken effect.
 constexpr uint64_t kShortRest = 2;
+constexpr uint32_t kMostInVain = 5;  // doublings
 
 // Trials whose results are close follow one another up to this many.
 constexpr uint32_t kLongestSeries = 3;
@@ -31,7 +33,7 @@ bool isFurtherApart(uint64_t a, uint64_t b, uint64_t percent) {
 Strategy StrategyChooser::tried(uint64_t turn) const {
   constexpr Strategy p = Strategy::pass, c = Strategy::compress, q = Strategy::quick;
   constexpr std::array<Strategy, kRound> ofTwo = {p, p, p, c, c, c, c, c};
-  constexpr std::array<Strategy, kRound> ofThree = {p, p, c, c, c, q, q, q};
+  constexpr std::array<Strategy, kRound> ofThree = {p, p, p, c, c, c, q, q};
   return (mayBeQuick_ ? ofThree : ofTwo)[turn % kRound];
 }
 
@@ -41,7 +43,20 @@ bool StrategyChooser::followsItsLike(uint64_t turn) const {
 
 Strategy StrategyChooser::at(uint64_t turn) const {
   const Mode& mode = modeOf(turn / kRound);
-  return mode.isTrial ? tried(turn) : mode.strategy;
+  if (mode.isTrial) return tried(turn);
+  return mode.strategy == Strategy::quick && !mayBeQuick_ ? choice_ : mode.strategy;
+}
+
+void StrategyChooser::dropQuick() {
+  if (!mayBeQuick_) return;
+  mayBeQuick_ = false;
+  times_[static_cast<size_t>(Strategy::quick)] = 0;
+  if (choice_ != Strategy::quick) return;
+  choice_ = Strategy::compress;
+  if (time(Strategy::pass) != 0 && time(Strategy::pass) < time(Strategy::compress))
+    choice_ = Strategy::pass;
+  level_ = 0;
+  nDrifts_ = 0;
 }
 
 bool StrategyChooser::isTimed(uint64_t turn) const {
@@ -90,7 +105,7 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
       rest_ = 1;
   }
   if (wasTooEarly(round, least)) delay_ = std::min(2 * delay_, kLongestDelay);
-  Times found;
+  Times found{};
   for (size_t i = 0; i < kStrategies; ++i)
     found[i] = medianOf(round, least, static_cast<Strategy>(i));
   const uint64_t time = found[static_cast<size_t>(choice_)];
@@ -98,8 +113,10 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
   if (found[0] != 0 && found[1] != 0) {
     lastTrial_ = round;
     tries = conclude(found);
-  } else if (time != 0) {
-    tries = isWorthATrial(round, time);
+  } else {
+    // What a trial that was lost would have been held against is old by the time of the next.
+    if (modeOf(round).isTrial) nInSeries_ = 0;
+    if (time != 0) tries = isWorthATrial(round, time);
   }
   // One that is still to come, or not yet heard, is enough.
   for (uint64_t earlier = round + 1; earlier < next; ++earlier)
@@ -110,17 +127,43 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
     modes_[mode % kRoundsKept] = {tries && mode == last, choice_};
 }
 
+// A link lets more through at once after a pause, which one call may have had. Quick calls, which
+// send more than compressed ones, have to be faster without it: of two times in a series the larger
+// counts, of three the middle one.
+void StrategyChooser::noteQuick(uint64_t time) {
+  if (time == 0 || !mayBeQuick_) return;
+  quick_.push_back(time);
+  std::sort(quick_.begin(), quick_.end());
+  times_[static_cast<size_t>(Strategy::quick)] = quick_[quick_.size() / 2];
+}
+
 // True where another trial is to follow at once.
 bool StrategyChooser::conclude(const Times& found) {
-  for (size_t i = 0; i < kStrategies; ++i)
-    if (nInSeries_ == 0 || times_[i] == 0 || (found[i] != 0 && found[i] < times_[i]))
-      times_[i] = found[i];
+  if (nInSeries_ == 0) {
+    times_ = {};
+    quick_.clear();
+    beforeSeries_ = choice_;
+  }
+  for (const Strategy each : {Strategy::pass, Strategy::compress}) {
+    const auto i = static_cast<size_t>(each);
+    if (times_[i] == 0 || (found[i] != 0 && found[i] < times_[i])) times_[i] = found[i];
+  }
+  noteQuick(found[static_cast<size_t>(Strategy::quick)]);
   ++nTrials_;
   choose();
   level_ = 0;
   nDrifts_ = 0;
-  nInSeries_ = isClose() && nInSeries_ + 1 < kLongestSeries ? nInSeries_ + 1 : 0;
-  return nInSeries_ > 0;
+  nLarge_ = 0;
+  nInSeries_ = isUnsure() && nInSeries_ + 1 < kLongestSeries ? nInSeries_ + 1 : 0;
+  if (nInSeries_ > 0) return true;
+  nInVain_ = choice_ == beforeSeries_ ? std::min(nInVain_ + 1, kMostInVain) : 0;
+  return false;
+}
+
+bool StrategyChooser::isUnsure() const {
+  const bool isNew = choice_ == Strategy::quick && beforeSeries_ != Strategy::quick;
+  const bool isOdd = quick_.size() == 2 && isFurtherApart(quick_[0], quick_[1], 200);
+  return isClose() || isOdd || (isNew && quick_.size() < 2);
 }
 
 // What is done goes on unless another one is clearly faster; at first that is to pass.
@@ -144,14 +187,21 @@ bool StrategyChooser::isClose() const {
   return false;
 }
 
-// A large drift is looked into at once; a small one when it lasts, and not too often.
+// A large drift is looked into at once; a small one when it lasts, and not too often. Where trials
+// keep changing nothing, it is noise: each is twice as far from the last, until there was a rest,
+// or unless the drift stays where it is.
 bool StrategyChooser::isWorthATrial(uint64_t round, uint64_t time) {
   const uint64_t since = round - std::min(round, lastTrial_);
   if (!hasChosen_) return lastTrial_ == 0 || since > kRest;
   if (level_ == 0) level_ = time;
-  if (isFurtherApart(time, level_, 200)) return since > kShortRest;
+  if (since > kRest) nInVain_ = 0;
+  const uint64_t patience = kShortRest << nInVain_;
+  const int large = !isFurtherApart(time, level_, 200) ? 0 : time > level_ ? 1 : -1;
+  nLarge_ = large == 0 ? 0 : large * nLarge_ > 0 ? nLarge_ + large : large;
+  if (large != 0) return since > (std::abs(nLarge_) >= 2 ? kShortRest : patience);
   nDrifts_ = isFurtherApart(time, level_, 120) ? nDrifts_ + 1 : 0;
-  return since > (nDrifts_ >= 2 ? restBetweenTrials() / 8 : restBetweenTrials());
+  const uint64_t rest = restBetweenTrials();
+  return since > (nDrifts_ >= 2 ? std::max(rest / 8, patience) : rest);
 }
 
 // Much of a trial's turns do what was slower: so seldom that it costs a hundredth at most.

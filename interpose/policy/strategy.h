@@ -21,10 +21,11 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace cinch {
 
-// quick: at 8 bits, which takes less work than fewer, and without error feedback.
+// quick: at 4 bits, without rotation and error feedback, which takes little work.
 enum class Strategy : uint8_t { pass, compress, quick };
 inline constexpr size_t kStrategies = 3;
 
@@ -45,6 +46,10 @@ class StrategyChooser {
   bool isTimed(uint64_t turn) const;
   // What the turn did; `isTypical` where its time says how long such turns take.
   void note(uint64_t turn, Strategy done, bool isTypical);
+
+  // Quick calls are not good enough any more: from here on those that were to be quick do the
+  // faster of the others. In the same turn on all ranks.
+  void dropQuick();
 
   uint64_t delay() const { return delay_; }
 
@@ -74,7 +79,9 @@ class StrategyChooser {
   Strategy tried(uint64_t turn) const;
   bool followsItsLike(uint64_t turn) const;
   uint64_t medianOf(uint64_t round, std::span<const uint64_t> least, Strategy strategy) const;
+  void noteQuick(uint64_t time);
   bool conclude(const Times& found);
+  bool isUnsure() const;
   void choose();
   bool isClose() const;
   bool isWorthATrial(uint64_t round, uint64_t time);
@@ -87,7 +94,9 @@ class StrategyChooser {
   std::array<Turn, kRoundsKept * kRound> turns_{};
   Strategy choice_ = Strategy::compress;
   bool hasChosen_ = false;
-  Times times_{};           // the least of the last series of trials
+  Times times_{};                // of the last series of trials
+  std::vector<uint64_t> quick_;  // in it
+  Strategy beforeSeries_ = Strategy::pass;
   uint64_t level_ = 0;      // of what is done since, in a usual round; 0: not known yet
   uint32_t nInSeries_ = 0;  // trials; 0: the last series is over
   uint64_t nTrials_ = 0;
@@ -96,6 +105,8 @@ class StrategyChooser {
   uint64_t rest_ = 1;        // rounds without pools after one that failed
   uint64_t delay_ = 2;       // rounds
   uint32_t nDrifts_ = 0;     // rounds in a row
+  int nLarge_ = 0;           // the same of large ones, less than 0 where calls got faster
+  uint32_t nInVain_ = 0;     // series in a row, between rests, that changed nothing
 };
 
 }  // namespace cinch

@@ -17,4 +17,13 @@ CINCH_HD inline void endCall(SlotState& state, bool allFinite) {
   ++state.ordinal;
 }
 
+// The same for scalar code: a launch of the running call is done, after which others may follow.
+inline void endLaunch(const CallContext& call, bool allFinite) {
+  SlotState& state = *call.state;
+  if (!allFinite) state.nonFinite = 1;
+  if (!call.endsCall) return;
+  endCall(state, state.nonFinite == 0);
+  state.nonFinite = 0;
+}
+
 }  // namespace cinch::core

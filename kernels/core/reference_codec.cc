@@ -11,6 +11,7 @@
 #include "kernels/core/reference_block.h"
 #include "kernels/core/residual_layout.h"
 #include "kernels/core/shard_header.h"
+#include "kernels/core/sum_parts.h"
 
 namespace cinch::reference {
 namespace {
@@ -188,9 +189,10 @@ bool acceptHeader(const CallContext& call, const uint8_t* shardBytes) {
   return faults == 0;
 }
 
-// The caller's own part of the sum, exact.
+// The caller's own part of the sum, exact unless it is coded.
 Values ownPart(const ReduceLaunch& launch) {
   const CallContext& call = launch.call;
+  if (launch.ownCodes) return decodeShard({call, launch.shard}, launch.ownCodes);
   const uint64_t nValues = call.layout.shardElems(launch.shard);
   const float factor = core::valueOf(launch.inputFactor, call.type);
   Values own(nValues);
@@ -207,17 +209,17 @@ Values ownPart(const ReduceLaunch& launch) {
   return own;
 }
 
-Values partOf(const ReduceLaunch& launch, uint32_t rank) {
-  if (rank == launch.shard) return ownPart(launch);
+Values partOf(const ReduceLaunch& launch, uint32_t part) {
+  if (part == launch.ownPart()) return ownPart(launch);
   return decodeShard({launch.call, launch.shard},
-                     launch.peers + rank * launch.call.layout.strideBytes());
+                     launch.peers + part * launch.call.layout.strideBytes());
 }
 
 Values sumOfParts(const ReduceLaunch& launch) {
   Values sum = partOf(launch, 0);
-  for (uint32_t rank = 1; rank < launch.call.layout.nShards; ++rank) {
-    const Values part = partOf(launch, rank);
-    for (size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
+  for (uint32_t part = 1; part < launch.nParts(); ++part) {
+    const Values values = partOf(launch, part);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
   }
   for (float& value : sum) value *= launch.factor;
   return sum;
@@ -225,9 +227,9 @@ Values sumOfParts(const ReduceLaunch& launch) {
 
 bool acceptPeers(const ReduceLaunch& launch) {
   bool accepted = true;
-  for (uint32_t rank = 0; rank < launch.call.layout.nShards; ++rank)
-    if (rank != launch.shard)
-      accepted &= acceptHeader(launch.call, launch.peers + rank * launch.call.layout.strideBytes());
+  for (uint32_t part = 0; part < launch.nParts(); ++part)
+    if (part != launch.ownPart())
+      accepted &= acceptHeader(launch.call, launch.peers + part * launch.call.layout.strideBytes());
   return accepted;
 }
 
@@ -236,7 +238,7 @@ void storeSums(const ReduceLaunch& launch, const Values& sums) {
   bool allFinite = true;
   for (size_t i = 0; i < sums.size(); ++i)
     allFinite &= store(launch.call.type, sums[i], launch.values, i);
-  core::endCall(*launch.call.state, allFinite);
+  core::endLaunch(launch.call, allFinite);
 }
 
 }  // namespace
@@ -282,7 +284,16 @@ void decodeShards(const DecodeLaunch& launch) {
     for (size_t i = 0; i < values.size(); ++i)
       allFinite &= store(launch.call.type, values[i], launch.output, layout.firstElem(shard) + i);
   }
-  core::endCall(*launch.call.state, allFinite);
+  core::endLaunch(launch.call, allFinite);
+}
+
+void sumParts(const SumLaunch& launch) {
+  for (uint64_t i = 0; i < launch.count; ++i) {
+    float sum = load(launch.type, core::partAt(launch, 0), i);
+    for (uint32_t position = 1; position < launch.nParts; ++position)
+      sum += load(launch.type, core::partAt(launch, position), i);
+    launch.sum[i] = ElementTraits<ElementType::fp32>::fromFloat(sum);
+  }
 }
 
 }  // namespace cinch::reference

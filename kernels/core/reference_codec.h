@@ -1,5 +1,5 @@
-// Encode, reduce and decode as plainly as they can be written, value by value: the oracle for the
-// host and the CUDA backend. Synchronous; every pointer is host memory.
+// Encode, reduce, decode and sum as plainly as they can be written, value by value: the oracle for
+// the host and the CUDA backend. Synchronous; every pointer is host memory.
 #pragma once
 
 #include "kernels/device_table.h"
@@ -9,5 +9,6 @@ namespace cinch::reference {
 void encodeShards(const EncodeLaunch& launch);
 void reduceShard(const ReduceLaunch& launch);
 void decodeShards(const DecodeLaunch& launch);
+void sumParts(const SumLaunch& launch);
 
 }  // namespace cinch::reference

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/device_table.h"
+#include "kernels/nvml/nvlinks.h"
 
 namespace cinch::cuda {
 namespace {
@@ -55,6 +56,12 @@ int pciBusId(char* text, int size) {
   return error != cudaSuccess ? error : cudaDeviceGetPCIBusId(text, size, device);
 }
 
+int nvlinks(int* nActive) {
+  char busId[32];
+  if (const int error = pciBusId(busId, sizeof busId)) return error;
+  return countNvlinks(busId, nActive) ? cudaSuccess : cudaErrorNotSupported;
+}
+
 int allocate(void** memory_dev, size_t nBytes) {
   return cudaMalloc(memory_dev, nBytes);
 }
@@ -100,6 +107,19 @@ int captureId(void* stream, uint64_t* id) {
 
 int streamSynchronize(void* stream) {
   return cudaStreamSynchronize(asStream(stream));
+}
+
+// The codec does not queue up behind the program's kernels: a few of its blocks at a time hold up
+// nobody.
+int streamCreate(void** stream) {
+  int least = 0, greatest = 0;
+  if (const cudaError_t error = cudaDeviceGetStreamPriorityRange(&least, &greatest)) return error;
+  return cudaStreamCreateWithPriority(reinterpret_cast<cudaStream_t*>(stream),
+                                      cudaStreamNonBlocking, greatest);
+}
+
+int streamDestroy(void* stream) {
+  return cudaStreamDestroy(asStream(stream));
 }
 
 int exchangeCaptureMode(int* mode) {

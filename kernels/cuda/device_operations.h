@@ -19,6 +19,7 @@ const char* errorName(int error);
 int getDevice(int* device);
 int setDevice(int device);
 int pciBusId(char* text, int size);
+int nvlinks(int* nActive);
 
 int allocate(void** memory_dev, size_t nBytes);
 int release(void* memory_dev);
@@ -32,6 +33,8 @@ int copyNow(void* to, const void* from, size_t nBytes);
 // An invalidated capture counts as one of its own: nothing may be enqueued on such a stream either.
 int captureId(void* stream, uint64_t* id);
 int streamSynchronize(void* stream);
+int streamCreate(void** stream);
+int streamDestroy(void* stream);
 int exchangeCaptureMode(int* mode);
 
 int eventCreate(void** event);

@@ -7,6 +7,7 @@
 #include "kernels/host/host_codec.h"
 #include "kernels/host/launch_queue.h"
 #include "kernels/host/runtime_symbols.h"
+#include "kernels/nvml/nvlinks.h"
 
 // One symbol leaves this library.
 extern "C" [[gnu::visibility("default")]] cinch::DeviceTable cinchDeviceTable_v1;
@@ -15,6 +16,7 @@ namespace cinch::host {
 namespace {
 
 constexpr int kSymbolNotFound = 302;  // cudaErrorSharedObjectSymbolNotFound
+constexpr int kNotSupported = 801;    // cudaErrorNotSupported
 constexpr unsigned kPortableMapped = 3;
 constexpr unsigned kNonBlocking = 1;
 constexpr unsigned kDefaultEvent = 0;
@@ -57,6 +59,12 @@ int pciBusId(char* text, int size) {
   return error ? error : runtime.cudaDeviceGetPCIBusId(text, size, device);
 }
 
+int nvlinks(int* nActive) {
+  char busId[32];
+  if (const int error = pciBusId(busId, sizeof busId)) return error;
+  return countNvlinks(busId, nActive) ? 0 : kNotSupported;
+}
+
 int allocate(void** memory, size_t nBytes) {
   return runtime.cudaMalloc(memory, nBytes);
 }
@@ -76,14 +84,21 @@ int clearAsync(void* memory, size_t nBytes, void* stream) {
   return runtime.cudaMemsetAsync(memory, 0, nBytes, stream);
 }
 
+int streamCreate(void** stream) {
+  return runtime.cudaStreamCreateWithFlags(stream, kNonBlocking);
+}
+int streamDestroy(void* stream) {
+  return runtime.cudaStreamDestroy(stream);
+}
+
 // Returns when what `enqueue` puts on a stream of its own is done, which no other stream waits for.
 template <class Enqueue>
 int onOwnStream(const Enqueue& enqueue) {
   void* stream = nullptr;
-  if (const int error = runtime.cudaStreamCreateWithFlags(&stream, kNonBlocking)) return error;
+  if (const int error = streamCreate(&stream)) return error;
   int error = enqueue(stream);
   if (error == 0) error = runtime.cudaStreamSynchronize(stream);
-  const int destroyError = runtime.cudaStreamDestroy(stream);
+  const int destroyError = streamDestroy(stream);
   return error ? error : destroyError;
 }
 int clearNow(void* memory, size_t nBytes) {
@@ -160,11 +175,13 @@ cinch::DeviceTable cinchDeviceTable_v1 = {
     .version = cinch::kDeviceTableVersion,
     .size = sizeof(cinch::DeviceTable),
     .name = "host",
+    .chunkValues = 512 << 10,
     .initialise = initialise,
     .errorName = errorName,
     .getDevice = getDevice,
     .setDevice = setDevice,
     .pciBusId = pciBusId,
+    .nvlinks = nvlinks,
     .allocate = allocate,
     .release = release,
     .allocateHost = allocateHost,
@@ -175,6 +192,8 @@ cinch::DeviceTable cinchDeviceTable_v1 = {
     .copyNow = copyNow,
     .captureId = captureId,
     .streamSynchronize = streamSynchronize,
+    .streamCreate = streamCreate,
+    .streamDestroy = streamDestroy,
     .exchangeCaptureMode = exchangeCaptureMode,
     .eventCreate = eventCreate,
     .timedEventCreate = timedEventCreate,
@@ -192,4 +211,5 @@ cinch::DeviceTable cinchDeviceTable_v1 = {
     .decode = enqueue<cinch::DecodeLaunch>,
     .probe = enqueue<cinch::ProbeLaunch>,
     .tally = enqueue<cinch::TallyLaunch>,
+    .sum = enqueue<cinch::SumLaunch>,
 };

@@ -5,6 +5,7 @@
 #include "kernels/core/reference_codec.h"
 #include "kernels/host/compilations.h"
 #include "kernels/host/probe.h"
+#include "kernels/host/sum.h"
 #include "kernels/host/tally.h"
 
 namespace cinch::host {
@@ -38,7 +39,8 @@ HostCodec codecOf(const char* name) {
           withFloatEnvironment<reduceShard, ReduceLaunch>,
           withFloatEnvironment<decodeShards, DecodeLaunch>,
           withFloatEnvironment<probeInput, ProbeLaunch>,
-          withFloatEnvironment<tallyTiles, TallyLaunch>};
+          withFloatEnvironment<tallyTiles, TallyLaunch>,
+          withFloatEnvironment<sumParts, SumLaunch>};
 }
 
 #define CINCH_HOST_CODEC(variant) \

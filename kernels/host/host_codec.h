@@ -20,6 +20,7 @@ struct HostCodec {
   // The same in all of them: fast enough without wider instructions.
   void (*probeInput)(const ProbeLaunch& launch);
   void (*tallyTiles)(const TallyLaunch& launch);
+  void (*sumParts)(const SumLaunch& launch);
 };
 
 // Those that this CPU can run, the fastest first, the reference last.

@@ -17,6 +17,7 @@ struct RunLaunch {
   void operator()(const DecodeLaunch& launch) const { codec.decodeShards(launch); }
   void operator()(const ProbeLaunch& launch) const { codec.probeInput(launch); }
   void operator()(const TallyLaunch& launch) const { codec.tallyTiles(launch); }
+  void operator()(const SumLaunch& launch) const { codec.sumParts(launch); }
 };
 
 // The graph that the stream is being captured into; null: none.

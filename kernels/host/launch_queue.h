@@ -11,7 +11,8 @@
 
 namespace cinch::host {
 
-using AnyLaunch = std::variant<EncodeLaunch, ReduceLaunch, DecodeLaunch, ProbeLaunch, TallyLaunch>;
+using AnyLaunch =
+    std::variant<EncodeLaunch, ReduceLaunch, DecodeLaunch, ProbeLaunch, TallyLaunch, SumLaunch>;
 
 // Copies launches into records that return to a pool once they have run: after the first calls,
 // nothing is allocated. In a capture, the record belongs to the graph, which may run it any number

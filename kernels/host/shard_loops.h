@@ -84,32 +84,37 @@ class TileSum {
                                      launch.call.layout, launch.shard),
                       codecs) {}
 
-  // In rank order, times the factor; NaN where the peers were not accepted.
+  // In their order, times the factor; NaN where the peers were not accepted.
   void make(const ShardTile& tile, TileValues& sum) {
     const wire::ShardLayout& layout = launch_.call.layout;
     TileValues buffer;
     const float* ownPart = takeOwnPart(tile, buffer);
-    tile.codec.sum({peer(0) + tile.offset, layout.strideBytes(), layout.nShards, launch_.shard,
-                    ownPart, own_.next(tile), elementBytes(own_.type), tile.place(launch_.call),
-                    sum.at});
+    const uint8_t* const nextOwn = launch_.ownCodes ? launch_.ownCodes : own_.next(tile);
+    tile.codec.sum({peer(0) + tile.offset, layout.strideBytes(), launch_.nParts(),
+                    launch_.ownPart(), ownPart, nextOwn, elementBytes(own_.type),
+                    tile.place(launch_.call), sum.at});
     multiply(sum, launch_.factor);
     if (!accepted_) fillTile(sum.at, kNan);
   }
 
  private:
-  const uint8_t* peer(uint32_t rank) const {
-    return launch_.peers + rank * launch_.call.layout.strideBytes();
+  const uint8_t* peer(uint32_t part) const {
+    return launch_.peers + part * launch_.call.layout.strideBytes();
   }
 
   bool acceptPeers() const {
     bool accepted = true;
-    for (uint32_t rank = 0; rank < launch_.call.layout.nShards; ++rank)
-      if (rank != launch_.shard) accepted &= acceptHeader(launch_.call, peer(rank));
+    for (uint32_t part = 0; part < launch_.nParts(); ++part)
+      if (part != launch_.ownPart()) accepted &= acceptHeader(launch_.call, peer(part));
     return accepted;
   }
 
-  // The caller's own part, exact: its residual is used up.
+  // The caller's own part. Exact, its residual is used up.
   const float* takeOwnPart(const ShardTile& tile, TileValues& buffer) {
+    if (launch_.ownCodes) {
+      tile.codec.decode({launch_.ownCodes + tile.offset, tile.place(launch_.call), buffer.at});
+      return buffer.at;
+    }
     const float* values = own_.values(tile, buffer);
     if (!ownResiduals_.exist()) return values;
     if (!poisoned_) {
@@ -151,7 +156,7 @@ inline void reduceIntoValues(const ReduceLaunch& launch, TileCodecs codecs) {
     allFinite &=
         storeElements(type, values.at, tile.nValues, output + tile.first * elementBytes(type));
   });
-  core::endCall(*launch.call.state, allFinite);
+  core::endLaunch(launch.call, allFinite);
 }
 
 inline void reduceShard(const ReduceLaunch& launch, TileCodecs codecs) {
@@ -185,7 +190,7 @@ inline void decodeShards(const DecodeLaunch& launch, TileCodecs codecs) {
   bool allFinite = true;
   for (uint32_t shard = 0; shard < launch.call.layout.nShards; ++shard)
     allFinite &= decodeShard(launch, shard, codecs);
-  core::endCall(*launch.call.state, allFinite);
+  core::endLaunch(launch.call, allFinite);
 }
 
 }  // namespace cinch::host

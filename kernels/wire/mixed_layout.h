@@ -1,6 +1,6 @@
 // Makes the tables of a mixed layout: a bucket whose segments have codecs of their own, cut into
-// shards of nearly equal *encoded* sizes. Pure; every rank that computes it from the same segments
-// gets the same tables.
+// shards, and these into chunks, of nearly equal *encoded* sizes. Pure; every rank that computes it
+// from the same segments gets the same tables.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +21,11 @@ struct Segment {
 class MixedLayout {
  public:
   // `segments` have at least one tile each, and as many in all as `count` values take.
-  MixedLayout(uint64_t count, uint32_t nShards, std::span<const Segment> segments)
-      : layout_{.count = count, .nShards = nShards, .codec = {}} {
+  MixedLayout(uint64_t count, uint32_t nShards, std::span<const Segment> segments,
+              uint32_t nChunks = 1)
+      : layout_{.count = count, .nShards = nShards, .codec = {}, .nChunks = nChunks} {
     ShardCutter cutter(*this, segments);
-    for (uint32_t shard = 0; shard < nShards; ++shard) cutter.appendShard(shard);
+    for (uint32_t part = 0; part < nShards * nChunks; ++part) cutter.appendPart(part);
     for (const MixedShard& shard : shards_)
       layout_.mixedStride = std::max(layout_.mixedStride, shard.usedBytes);
   }
@@ -38,6 +39,8 @@ class MixedLayout {
   }
   void copyTables(void* to) const {
     std::memcpy(to, shards_.data(), shards_.size() * sizeof(MixedShard));
+    // A bucket of no values has no pieces.
+    if (pieces_.empty()) return;
     std::memcpy(static_cast<MixedShard*>(to) + shards_.size(), pieces_.data(),
                 pieces_.size() * sizeof(Piece));
   }
@@ -56,10 +59,10 @@ class MixedLayout {
       for (const Segment& segment : segments) total_ += segment.nTiles * segment.codec.tileBytes();
     }
 
-    // Appends the tiles up to the first that begins at or past the shard's even share.
-    void appendShard(uint32_t shard) {
+    // Appends the tiles up to the first that begins at or past the part's even share.
+    void appendPart(uint32_t part) {
       made_.shards_.push_back({tile_, static_cast<uint32_t>(made_.pieces_.size()), 0, 0});
-      const uint64_t target = shareBefore(shard + 1), firstByte = byte_, firstTile = tile_;
+      const uint64_t target = shareBefore(part + 1), firstByte = byte_, firstTile = tile_;
       while (segment_ < segments_.size() && byte_ < target) {
         const Segment& segment = segments_[segment_];
         const uint64_t tileBytes = segment.codec.tileBytes();
@@ -75,9 +78,9 @@ class MixedLayout {
     }
 
    private:
-    uint64_t shareBefore(uint64_t shard) const {
-      const uint64_t n = made_.layout_.nShards;
-      return total_ / n * shard + total_ % n * shard / n;
+    uint64_t shareBefore(uint64_t part) const {
+      const uint64_t n = uint64_t{made_.layout_.nShards} * made_.layout_.nChunks;
+      return total_ / n * part + total_ % n * part / n;
     }
 
     void advance(uint64_t nTiles, uint64_t tileBytes) {

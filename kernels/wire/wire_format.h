@@ -82,7 +82,7 @@ struct Piece {
   CodecFormat codec;
 };
 
-// A shard of a mixed layout.
+// A shard of a mixed layout, or a chunk of one.
 struct MixedShard {
   uint64_t firstTile;  // in the bucket
   uint32_t firstPiece;
@@ -90,22 +90,33 @@ struct MixedShard {
   uint64_t usedBytes;  // header and tiles; zeros follow up to the stride
 };
 
+inline constexpr uint32_t kWholeShards = UINT32_MAX;
+
 // How a bucket of `count` values is cut into `nShards` shards; shard i belongs to rank i. Each is
 // stored in `strideBytes()`, the largest one's size, so that exchange and gather move equal
 // messages.
 //
-// Where the cut is free (AllReduce) it lies at tile borders and shards differ by at most one tile.
+// Where the cut is free (AllReduce) it lies at tile borders, and shards differ by at most one tile
+// (for each chunk, see below).
 // Where NCCL's call fixes it (ReduceScatter, AllGather) every shard has `fixedShard` values and its
 // own, possibly partial, last tile. Where segments of the bucket have codecs of their own it is
 // mixed: mixed_layout.h makes the tables, which whoever uses the layout must be able to read: a
 // launch's lie in device memory.
+//
+// So that some tiles of a large bucket can be coded while others are on the wire, shards may be cut
+// on into `nChunks` chunks (where the cut is free), of nearly equal sizes again. The layout of a
+// chunk (ofChunk()) is that of a bucket of which only these tiles exist: each of its shards has a
+// header of its own, and what it says of sizes and places is of the chunk. Values, tiles and
+// residuals keep their places in the bucket.
 struct ShardLayout {
   uint64_t count;    // values in the bucket
   uint32_t nShards;  // ranks
   CodecFormat codec;
   uint64_t fixedShard = 0;  // values per shard, count = nShards * fixedShard; 0: the cut is free
+  uint32_t nChunks = 1;     // of a shard
+  uint32_t chunk = kWholeShards;  // which of them this is about
 
-  const MixedShard* mixedShards = nullptr;  // nShards; null: one codec for all
+  const MixedShard* mixedShards = nullptr;  // nShards * nChunks; null: one codec for all
   const Piece* mixedPieces = nullptr;
   uint64_t mixedStride = 0;
 
@@ -115,51 +126,81 @@ struct ShardLayout {
     return {shardElems * nShards, nShards, codec, shardElems};
   }
 
+  // Of a mixed layout, the tables must be readable here.
+  CINCH_HD constexpr ShardLayout ofChunk(uint32_t index) const {
+    ShardLayout made = *this;
+    made.chunk = index;
+    if (!isMixed()) return made;
+    made.mixedStride = 0;
+    for (uint32_t shard = 0; shard < nShards; ++shard) {
+      const uint64_t used = made.usedBytes(shard);
+      made.mixedStride = used > made.mixedStride ? used : made.mixedStride;
+    }
+    return made;
+  }
+
   CINCH_HD constexpr bool isMixed() const { return mixedShards != nullptr; }
 
   // Tiles are numbered through the whole bucket, in the order of the shards.
   CINCH_HD constexpr uint64_t tiles() const {
     return fixedShard ? nShards * tilesOf(fixedShard) : tilesOf(count);
   }
-  CINCH_HD constexpr uint64_t firstTile(uint32_t shard) const {
-    if (isMixed()) return shard < nShards ? mixedShards[shard].firstTile : tiles();
-    const uint64_t base = tiles() / nShards, extra = tiles() % nShards;
-    return shard * base + (shard < extra ? shard : extra);
-  }
+  CINCH_HD constexpr uint64_t firstTile(uint32_t shard) const { return partTile(firstPart(shard)); }
   CINCH_HD constexpr uint64_t shardTiles(uint32_t shard) const {
-    return firstTile(shard + 1) - firstTile(shard);
+    return partTile(endPart(shard)) - firstTile(shard);
   }
   // First value of a shard, and how many it has (its last tile may be partial).
-  CINCH_HD constexpr uint64_t firstElem(uint32_t shard) const {
-    if (fixedShard) return shard * fixedShard;
-    const uint64_t elem = firstTile(shard) * kTileElems;
-    return elem < count ? elem : count;
-  }
+  CINCH_HD constexpr uint64_t firstElem(uint32_t shard) const { return partElem(firstPart(shard)); }
   CINCH_HD constexpr uint64_t shardElems(uint32_t shard) const {
-    return firstElem(shard + 1) - firstElem(shard);
+    return partElem(endPart(shard)) - firstElem(shard);
   }
 
   // The pieces of a shard, in order. One codec for all makes one piece, as long as the largest
-  // shard's.
+  // shard's. Where shards have chunks, of one chunk only; so is all that follows.
   CINCH_HD constexpr uint32_t nPieces(uint32_t shard) const {
-    return isMixed() ? mixedShards[shard].nPieces : 1;
+    return isMixed() ? mixedShards[firstPart(shard)].nPieces : 1;
   }
   CINCH_HD constexpr Piece piece(uint32_t shard, uint32_t index) const {
-    if (isMixed()) return mixedPieces[mixedShards[shard].firstPiece + index];
+    if (isMixed()) return mixedPieces[mixedShards[firstPart(shard)].firstPiece + index];
     return {0, shardTiles(0), kHeaderBytes, codec};
   }
   // Where the tiles of a shard end; zeros follow up to the stride.
   CINCH_HD constexpr uint64_t usedBytes(uint32_t shard) const {
-    return isMixed() ? mixedShards[shard].usedBytes : strideBytes();
+    return isMixed() ? mixedShards[firstPart(shard)].usedBytes : strideBytes();
   }
 
   CINCH_HD constexpr uint64_t strideBytes() const {
     return isMixed() ? mixedStride : kHeaderBytes + shardTiles(0) * codec.tileBytes();
   }
   CINCH_HD constexpr uint64_t totalBytes() const { return strideBytes() * nShards; }
+  // The same of all chunks before chunk `end`, one after the other.
+  CINCH_HD constexpr uint64_t chunkBytes(uint32_t end) const {
+    uint64_t sum = 0;
+    for (uint32_t index = 0; index < end; ++index) sum += ofChunk(index).totalBytes();
+    return sum;
+  }
 
   CINCH_HD static constexpr uint64_t tilesOf(uint64_t elems) {
     return (elems + kTileElems - 1) / kTileElems;
+  }
+
+  // Parts are the chunks of all shards, in the order of the bucket.
+  CINCH_HD constexpr uint32_t firstPart(uint32_t shard) const {
+    return shard * nChunks + (chunk == kWholeShards ? 0 : chunk);
+  }
+  CINCH_HD constexpr uint32_t endPart(uint32_t shard) const {
+    return chunk == kWholeShards ? (shard + 1) * nChunks : firstPart(shard) + 1;
+  }
+  CINCH_HD constexpr uint64_t partTile(uint32_t part) const {
+    const uint32_t nParts = nShards * nChunks;
+    if (isMixed()) return part < nParts ? mixedShards[part].firstTile : tiles();
+    const uint64_t base = tiles() / nParts, extra = tiles() % nParts;
+    return part * base + (part < extra ? part : extra);
+  }
+  CINCH_HD constexpr uint64_t partElem(uint32_t part) const {
+    if (fixedShard) return part * fixedShard;
+    const uint64_t elem = partTile(part) * kTileElems;
+    return elem < count ? elem : count;
   }
 };
 

@@ -18,7 +18,7 @@ import tempfile
 import cubin
 import hot_path
 
-SOURCES = ("encode", "reduce", "decode", "probe", "tally")
+SOURCES = ("encode", "reduce", "decode", "probe", "tally", "sum")
 NARROW = ("probe",)  # a few tiles at any alignment, lanes side by side
 VALUES_PER_LANE = 32
 TYPES = ("fp32", "fp16", "bf16")  # ElementType
@@ -50,12 +50,13 @@ class Kernel:
 
 
 def short_name(mangled, source):
-    """encode_bf16_q4, encode_fp32_q4_ef, reduce_any; reduce into values is values_fp32_q4; probe_fp16;
-    tally_fp32, and tally_fp32_pair of two buffers."""
+    """encode_bf16_q4, encode_fp32_q4_ef, reduce_any; reduce into values is values_fp32_q4, and of two
+    codes codes_fp32_q4; probe_fp16; tally_fp32, and tally_fp32_pair of two buffers; sum_fp32."""
     kind = "values" if "reduceIntoValuesKernel" in mangled else source
+    kind = "codes" if "PartsE1" in mangled else kind
     element = re.search(r"ElementTypeE(\d)", mangled)
     element = TYPES[int(element[1])] if element else "any"
-    if source in ("probe", "tally"):
+    if source in ("probe", "tally", "sum"):
         return f"{kind}_{element}" + "_pair" * ("Lb1E" in mangled)
     codec = re.search(r"OneCodecINS_5codec\d+([A-Za-z]+)ILj(\d)", mangled)
     if not codec:

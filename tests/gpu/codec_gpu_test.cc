@@ -82,6 +82,11 @@ TEST_F(CudaCodec, TalliesEqualTheHost) {
     expectTalliesLikeHost(kCudaCodec, seed * 997 % 20000, seed);
 }
 
+TEST_F(CudaCodec, SumsEqualTheReference) {
+  for (uint32_t seed = 0; seed < 9 * rounds() && !HasFailure(); ++seed)
+    expectSumsLikeReference(kCudaCodec, seed * 997 % 20000, seed);
+}
+
 TEST_F(CudaCodec, ProbesEqualTheHost) {
   for (uint32_t seed = 0; seed < 9 * rounds() && !HasFailure(); ++seed)
     expectProbesLikeHost(kCudaCodec, seed % 2 ? seed * 997 % 9000 : 65536 + seed * 1009, seed);
@@ -101,8 +106,9 @@ TEST_F(LargeBuckets, VeryLargeOnesEqualTheReference) {
     expectLikeReference(kCodec, kBackend, {5000000 + seed * 12345, 1, seed * 2});
 }
 
-TEST_F(LargeBuckets, TalliesAndProbesEqualTheHost) {
+TEST_F(LargeBuckets, TalliesProbesAndSumsEqualTheHost) {
   for (uint32_t seed = 0; seed < 9 && !HasFailure(); ++seed) {
+    expectSumsLikeReference(kCudaCodec, 3000000 + seed * 12345, seed);
     expectTalliesLikeHost(kCudaCodec, 5000000 + seed * 12345, seed);
     expectProbesLikeHost(kCudaCodec, 3000000 + seed * 12345, seed);
   }

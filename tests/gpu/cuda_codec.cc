@@ -65,10 +65,14 @@ class DeviceCopy {
   void* memory_dev_ = nullptr;
 };
 
+uint32_t partsOf(const wire::ShardLayout& layout) {
+  return layout.nShards * layout.nChunks;
+}
+
 uint64_t piecesOf(const wire::ShardLayout& layout) {
-  uint64_t nPieces = 0;
-  for (uint32_t shard = 0; shard < layout.nShards; ++shard) nPieces += layout.nPieces(shard);
-  return nPieces;
+  if (!layout.isMixed()) return 0;
+  const wire::MixedShard& last = layout.mixedShards[partsOf(layout) - 1];
+  return uint64_t{last.firstPiece} + last.nPieces;
 }
 
 // A layout whose tables, if it has any, are on the device.
@@ -76,7 +80,7 @@ class DeviceLayout {
  public:
   explicit DeviceLayout(const wire::ShardLayout& host)
       : layout_(host),
-        shards_(host.mixedShards, host.nShards * sizeof(wire::MixedShard)),
+        shards_(host.mixedShards, partsOf(host) * sizeof(wire::MixedShard)),
         pieces_(host.mixedPieces, piecesOf(host) * sizeof(wire::Piece)) {
     layout_.mixedShards = reinterpret_cast<const wire::MixedShard*>(shards_.get());
     layout_.mixedPieces = reinterpret_cast<const wire::Piece*>(pieces_.get());
@@ -163,6 +167,7 @@ void reduceShard(const ReduceLaunch& launch) {
   const bool inPlace = launch.values && launch.values == launch.ownInput;
   const DeviceCall call(launch.call);
   const DeviceCopy peers(launch.peers, layout.totalBytes());
+  const DeviceCopy ownCodes(launch.ownCodes, layout.strideBytes());
   const DeviceFactor factor(launch.inputFactor, launch.call.type);
   DeviceCopy own(launch.ownInput, nValueBytes), values(launch.values, nValueBytes);
   DeviceCopy ownResidual(launch.ownResidual, core::residualBytes(residualType, layout));
@@ -173,6 +178,7 @@ void reduceShard(const ReduceLaunch& launch) {
   onDevice.call = call.get();
   onDevice.peers = peers.get();
   onDevice.ownInput = own.get();
+  onDevice.ownCodes = ownCodes.get();
   onDevice.inputFactor = factor.get();
   onDevice.ownResidual = ownResidual.get();
   onDevice.residual = residual.get();
@@ -232,6 +238,21 @@ void tallyTiles(const TallyLaunch& launch) {
   tallies.fetch(launch.tallies);
 }
 
+void sumParts(const SumLaunch& launch) {
+  const uint64_t nBytes = launch.count * elementBytes(launch.type);
+  const DeviceCopy own(launch.own, nBytes);
+  const DeviceCopy others(
+      launch.others, launch.nParts > 1 ? (launch.nParts - 2) * launch.strideBytes + nBytes : 0);
+  DeviceCopy sum(launch.sum, launch.count * sizeof(float));
+
+  SumLaunch onDevice = launch;
+  onDevice.own = own.get();
+  onDevice.others = others.get();
+  onDevice.sum = reinterpret_cast<float*>(sum.get());
+  launchAndWait(table().sum, onDevice);
+  sum.fetch(launch.sum);
+}
+
 }  // namespace
 
 const DeviceTable* cudaTable(std::string* reason) {
@@ -245,7 +266,7 @@ const DeviceTable* cudaTable(std::string* reason) {
   return error ? nullptr : loaded;
 }
 
-const host::HostCodec kCudaCodec = {"cuda",       encodeShards, reduceShard,
-                                    decodeShards, probeInput,   tallyTiles};
+const host::HostCodec kCudaCodec = {"cuda",     encodeShards, reduceShard, decodeShards,
+                                    probeInput, tallyTiles,   sumParts};
 
 }  // namespace cinch::test

@@ -102,6 +102,24 @@ class Page(unittest.TestCase):
         self.assertIn("| plain | 100 | 1 | 5000 tokens | 400000000 | - | 3.5000 | - |", text)
         self.assertIn("| cinch-q8, 2 ranks, a link | a step takes 1.25x | `bench/results/train/a.json`", text)
 
+    def test_cells_in_which_the_choice_is_slower_are_said(self):
+        def cell(n_bytes, vs_pass):
+            seconds = {"pass": 1e-3, "auto": vs_pass * 1e-3}
+            variants = {name: {"seconds": value, "passed": 0} for name, value in seconds.items()}
+            facts = {"link": "1gbit", "hosts": 2, "ranks_per_host": 1, "type": "fp32", "bytes": n_bytes}
+            return facts | {"variants": variants, "vs_pass": vs_pass, "vs_best": vs_pass}
+
+        data = collectives((1.0, 1.0)) | {"cells": [cell(1 << 16, 0.25), cell(1 << 20, 1.0)]}
+        self.put("schedule/a.json", data)
+        text = self.text()
+        self.assertIn("Of 2 cells, 0 took more than 1.05 of plain NCCL's time, at worst 1;", text)
+        self.assertIn("| 1gbit | 2x1 fp32 | 64K | 1.00 | 0.25 | compress | 0.25 | 0.25 |", text)
+        self.assertIn("| 1gbit | 2x1 fp32 | 🟦 0.25 | ⬜ 1.00 |", text)
+        self.assertNotIn("of plain NCCL's time | `", text)
+        data["cells"].append(cell(1 << 24, 1.5))
+        self.put("schedule/a.json", data)
+        self.assertIn("| auto, 2x1 fp32, 16M, 1gbit | takes 1.5x of plain NCCL's time |", self.text())
+
     def test_no_gpu_is_said_until_there_is_one(self):
         data = collectives((200.0, 250.0))
         self.put("collectives/a.json", data)

@@ -15,7 +15,7 @@ except ImportError:
     sys.exit(77)
 
 from lab.network import NetworkError, SlowLinks  # noqa: E402
-from schedule import adapt, grid  # noqa: E402
+from schedule import adapt, grid, overlap  # noqa: E402
 
 BUILD = None
 SLOW = "50mbit"
@@ -43,6 +43,12 @@ class CornerTest(unittest.TestCase):
         self.assertTrue(found["ranks_alike"])
         self.assertEqual(found["phases"][1]["choice"], "compress")
         self.assertLessEqual(found["phases"][1]["steps"], 50)
+
+    def test_a_codec_as_slow_as_the_wire(self):
+        # Both wait for clocks, not for this machine: times are in proportion on a busy one, too.
+        found = overlap.measure(BUILD, rounds=1)
+        self.assertLessEqual(found["overlap_ratio"], 1.25, found)
+        self.assertGreater(found["whole_seconds"], 1.5 * found["wire_seconds"], found)
 
     def test_a_rank_that_sleeps(self):
         found = adapt.sleeper(BUILD, SLOW, adapt.CHANGES[0][1])

@@ -35,10 +35,12 @@ class GridTest(unittest.TestCase):
 
     def test_slow_sizes_get_fewer_calls(self):
         for variant in ("pass", "auto", "q4"):
-            quick, slow = grid.calls_of(variant, 1e-4), grid.calls_of(variant, 10)
+            quick, slow, slowest = (grid.calls_of(variant, seconds) for seconds in (1e-4, 1.5, 10))
+            self.assertEqual(slowest[1], grid.FEWEST_SLOWEST)
             self.assertEqual(slow[1], grid.FEWEST)
             self.assertEqual(quick[1], grid.MOST)
             self.assertGreaterEqual(quick[0], slow[0])
+            self.assertGreaterEqual(slow[0], slowest[0])
         self.assertGreaterEqual(grid.calls_of("auto", 10)[0], 2 * adapt.ROUND)
 
     def test_sizes(self):

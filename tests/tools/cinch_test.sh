@@ -254,12 +254,15 @@ call_is_explained() {
   flat=$(tr -s ' ' <<< "$out")
   expect_part 'what is asked' "$out" 'AllReduce of 64 MiB bf16 over 16 ranks on 2 hosts, with q4; predicted'
   expect_part 'a ring sends 2 x 15/16 of the bucket' "$flat" 'ring 40.445 40.265 0.180 0.000 120 MiB exact'
-  expect_part 'what this version cannot do' "$flat" 'not in this version, fastest'
-  expect_part 'what it can' "$out" 'Of what is, the fastest: flat'
-  expect_part 'from where on it pays' "$out" 'flat is faster than plain NCCL from'
+  expect_part 'what is fastest' "$out" 'Fastest: hierarchical'
+  expect_part 'from where on it pays' "$out" 'hierarchical is faster than plain NCCL from'
   expect_part 'a number that was given' "$flat" 'link of a host 25 Gbit/s --link'
   expect_part 'a number that was not' "$flat" 'hop between hosts 20 us assumed'
   expect_part 'the rate of the codec' "$flat" 'encode 0.0 us + 1 s per 400 GB --codec-rate'
+  run "$cinch" explain --op allreduce --bytes 4M --ranks 64 --nodes 64 --link 25G --codec q4 --codec-rate 400G
+  expect_part 'what this version cannot do' "$(tr -s ' ' <<< "$out")" 'not in this version, fastest'
+  expect_part 'what it can' "$out" 'Of what is, the fastest: flat'
+  expect_part 'from where on that pays' "$out" 'flat is faster than plain NCCL from'
   run "$cinch" $question
   expect_part 'a codec that is measured' "$out" 'measured now'
   expect_part 'the codec of the settings' "$(tr -s ' ' <<< "$out")" 'codec h3 CINCH_CODEC=auto'

@@ -64,8 +64,9 @@ struct Explanation {
         fastest(fastestScheme(asked.call, asked.facts, false)),
         executed(fastestScheme(asked.call, asked.facts, true)),
         reason(reasonFor(asked)),
-        breakEvenSize(breakEvenBytes(Scheme::flat, asked.call, asked.facts)),
-        breakEvenLink(breakEvenRate(Scheme::flat, asked.call, asked.facts)) {}
+        compressed(compressedScheme(asked.call, asked.facts.topology)),
+        breakEvenSize(breakEvenBytes(compressed, asked.call, asked.facts)),
+        breakEvenLink(breakEvenRate(compressed, asked.call, asked.facts)) {}
 
   std::optional<Prediction> of(Scheme scheme) const {
     return predict(scheme, question.call, question.facts);
@@ -76,6 +77,7 @@ struct Explanation {
   NmseOfOne one;
   Scheme fastest, executed;
   Reason reason;
+  Scheme compressed;  // how this version does it where it compresses
   std::optional<double> breakEvenSize, breakEvenLink;
 };
 
@@ -116,7 +118,7 @@ std::string gainText(Scheme scheme, const Explanation& explanation) {
 void printBreakEven(const Explanation& explanation) {
   const CallQuestion& question = explanation.question;
   const auto& link = explanation.breakEvenLink;
-  fmt::print("flat is faster than plain NCCL {}, at {};",
+  fmt::print("{} is faster than plain NCCL {}, at {};", infoOf(explanation.compressed).name,
              explanation.breakEvenSize
                  ? fmt::format("from {} on", sizeText(*explanation.breakEvenSize))
                  : "at no size",

@@ -101,10 +101,10 @@ CheckupSchedule scheduleOf(uint64_t every, uint64_t slotIdentity) {
   return {std::min(apart, kFirstCall) + slotIdentity % std::min(apart, kMostTurns), apart};
 }
 
-uint64_t roomFor(uint64_t count, uint32_t nRanks, wire::CodecFormat standard) {
-  const wire::ShardLayout own{count, nRanks, standard};
-  const wire::ShardLayout most{count, nRanks, codec::formatOf("q8")};
-  return std::max(own.totalBytes(), most.totalBytes());
+uint64_t roomFor(uint64_t count, uint32_t nRanks, wire::CodecFormat standard, uint32_t nChunks) {
+  const wire::ShardLayout own{count, nRanks, standard, 0, nChunks};
+  const wire::ShardLayout most{count, nRanks, codec::formatOf("q8"), 0, nChunks};
+  return std::max(own.chunkBytes(nChunks), most.chunkBytes(nChunks));
 }
 
 std::vector<uint8_t> encodeAdvice(const Advice& advice) {
@@ -173,18 +173,25 @@ double Adviser::errorOf(std::span<const TileTally> tiles, double accounted) cons
   return isPredicted ? std::max(predicted, std::min(told, 2 * predicted)) : told;
 }
 
-// The ranks' values are taken to have rank 0's power, but no less than the sum: it may be the one
-// that has nothing to add.
+// Of how many ranks the sum has values that were coded: all but the owner, or but its host's.
+double Adviser::nCoded() const {
+  const double nRanks = facts_.nRanks, nParts = facts_.nHosts ? facts_.nHosts : nRanks;
+  if (facts_.isPair) return nRanks;
+  return nRanks * (nParts - 1) / nParts;
+}
+
+// The ranks' values are taken to have rank 0's power and nothing in common, but no less than the
+// sum: it may be the one that has nothing to add.
 double Adviser::expectedError(const Examination& examination) const {
   const double accounted =
       examination.codedPower > 0 ? examination.codedError / examination.codedPower : 0;
-  const double squares = static_cast<double>(facts_.factor) * static_cast<double>(facts_.factor) *
-                         static_cast<double>(facts_.nRanks - 1);
+  const double squares =
+      static_cast<double>(facts_.factor) * static_cast<double>(facts_.factor) * nCoded();
   const double second = errorOf(examination.result, accounted);
   const double first = std::max(squares * errorOf(examination.own, accounted), second);
   const double shaping = 2 / (2 - static_cast<double>(facts_.rule.gain));
   const double powers = squares * powerOf(examination.own) + powerOf(examination.result);
-  return shaping * (first + second) + roundingOf(powers);
+  return shaping * (facts_.isPair ? first : first + second) + roundingOf(powers);
 }
 
 double Adviser::roundingOf(double powers) const {
@@ -232,8 +239,15 @@ std::vector<wire::Segment> Adviser::wantedRuns(const Examination& examination) c
 }
 
 bool Adviser::fits(const std::vector<wire::Segment>& runs) const {
-  const wire::MixedLayout layout(facts_.count, facts_.nRanks, runs);
-  return layout.layout().totalBytes() <= facts_.roomBytes;
+  const wire::ShardLayout lanes{facts_.count, facts_.nLanes, {}};
+  const uint32_t nParts = facts_.nHosts ? facts_.nHosts : facts_.nRanks;
+  const uint32_t nShards = facts_.isPair ? 1 : nParts;
+  for (uint32_t lane = 0; lane < facts_.nLanes; ++lane) {
+    const auto ownRuns = cutRuns(runs, lanes.firstTile(lane), lanes.shardTiles(lane));
+    const wire::MixedLayout layout(lanes.shardElems(lane), nShards, ownRuns, facts_.nChunks);
+    if (layout.layout().chunkBytes(facts_.nChunks) > facts_.roomBytes) return false;
+  }
+  return true;
 }
 
 Advice Adviser::change(std::vector<wire::Segment> runs, uint64_t call) {

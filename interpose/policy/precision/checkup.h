@@ -72,16 +72,20 @@ class Adviser {
     uint64_t count = 0;
     ElementType type{};
     uint32_t nRanks = 1;
-    float factor = 1;  // of the sum
+    uint32_t nChunks = 1;
+    uint32_t nLanes = 1;  // parts of the bucket that are coded apart (plan/host_plan.h),
+    uint32_t nHosts = 0;  // each in so many shards; 0: in one for each rank
+    bool isPair = false;  // or each as a whole, and not again as a sum (plan/collective_plan.h)
+    float factor = 1;     // of the sum
     CodingRule rule{};
-    uint64_t roomBytes = 0;  // what a plan's buffers may take
+    uint64_t roomBytes = 0;  // what a plan's buffers may take, of each lane
   };
   Adviser(const Facts& facts, Precision precision);
 
   // The budget is 1.5 times what theory expects of the codecs in force: their error on the own
-  // values of every rank but the owner, and on the exact sum, times 2 / (2 - gain) where feedback
-  // shapes it. Three breaches in a row raise the standard for good; past 8 bits the slot passes.
-  // Where several buckets share the slot there are no layers.
+  // values of every rank but the owner, and on the exact sum (of a pair, on the values of both),
+  // times 2 / (2 - gain) where feedback shapes it. Three breaches in a row raise the standard for
+  // good; past 8 bits the slot passes. Where several buckets share the slot there are no layers.
   Advice advise(const Examination& examination, uint64_t call);
   // From the next advice on, other segments; as many tiles.
   void cut(std::vector<PrecisionSegment> segments) { precision_.segments = std::move(segments); }
@@ -93,6 +97,7 @@ class Adviser {
  private:
   Finding judge(const Examination& examination) const;
   double errorOf(std::span<const TileTally> tiles, double accounted) const;
+  double nCoded() const;
   double expectedError(const Examination& examination) const;
   double roundingOf(double powers) const;
   bool raise();
@@ -108,6 +113,6 @@ class Adviser {
 };
 
 // Memory that any plan of a slot may need: that of 8 bits.
-uint64_t roomFor(uint64_t count, uint32_t nRanks, wire::CodecFormat standard);
+uint64_t roomFor(uint64_t count, uint32_t nRanks, wire::CodecFormat standard, uint32_t nChunks = 1);
 
 }  // namespace cinch

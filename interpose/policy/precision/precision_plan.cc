@@ -1,5 +1,7 @@
 #include "interpose/policy/precision/precision_plan.h"
 
+#include <algorithm>
+
 #include "common/byte_order.h"
 #include "common/hash.h"
 #include "kernels/codec/registry.h"
@@ -60,6 +62,19 @@ std::vector<wire::Segment> runsOf(const PrecisionProblem& problem, const Precisi
     runs.back().nTiles += problem.segments[i].nTiles;
   }
   return runs;
+}
+
+std::vector<wire::Segment> cutRuns(std::span<const wire::Segment> runs, uint64_t firstTile,
+                                   uint64_t nTiles) {
+  std::vector<wire::Segment> cut;
+  uint64_t begin = 0;
+  for (const wire::Segment& run : runs) {
+    const uint64_t from = std::max(begin, firstTile);
+    const uint64_t to = std::min(begin + run.nTiles, firstTile + nTiles);
+    if (from < to) cut.push_back({to - from, run.codec});
+    begin += run.nTiles;
+  }
+  return cut;
 }
 
 std::vector<uint8_t> encodePlan(const PrecisionPlan& plan) {

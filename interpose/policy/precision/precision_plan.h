@@ -32,6 +32,10 @@ struct PrecisionPlan {
 // The runs of a choice: neighbours that have the same codec become one.
 std::vector<wire::Segment> runsOf(const PrecisionProblem& problem, const PrecisionChoice& choice);
 
+// The part of `runs` that covers `nTiles` tiles from `firstTile` on.
+std::vector<wire::Segment> cutRuns(std::span<const wire::Segment> runs, uint64_t firstTile,
+                                   uint64_t nTiles);
+
 std::vector<uint8_t> encodePlan(const PrecisionPlan& plan);
 
 // How many tiles the bucket of a slot has; 0 where there is no such slot.

@@ -1,5 +1,5 @@
-// How a launch ends its call: the last CTA of the grid to finish does it, once all have read the
-// state.
+// How a launch ends, and its call with it where no other chunk follows: the last CTA of the grid to
+// finish does that, once all have read the state.
 #pragma once
 
 #include "kernels/core/call_state.h"
@@ -7,11 +7,13 @@
 namespace cinch::cuda {
 
 // Once, at the end, by every thread, with whether its part of the output was finite.
-__device__ inline void endCall(SlotState* state, bool allFinite) {
+__device__ inline void endLaunch(const CallContext& call, bool allFinite) {
   const bool ctaFinite = __syncthreads_and(allFinite);
   if (threadIdx.x != 0) return;
+  SlotState* const state = call.state;
   // Not into poisonOrdinal at once: CTAs that have not begun yet will read it.
   if (!ctaFinite) atomicOr(&state->nonFinite, 1u);
+  if (!call.endsCall) return;
   __threadfence();
   if (atomicAdd(&state->ticket, 1u) + 1 < gridDim.x * gridDim.y) return;
   state->ticket = 0;

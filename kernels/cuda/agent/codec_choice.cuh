@@ -99,10 +99,13 @@ class AnyCodec {
   static constexpr bool kMayRotate = true;
 
   __device__ AnyCodec(const wire::ShardLayout& layout, uint32_t shard)
-      : layout_(layout), shard_(shard) {}
+      : pieces_(layout.mixedPieces),
+        next_(layout.isMixed() ? layout.mixedShards[layout.firstPart(shard)].firstPiece : 0),
+        piece_(layout.isMixed() ? wire::Piece{} : layout.piece(shard, 0)) {}
 
+  // A shard of one codec has one piece, which has all its tiles.
   __device__ void seek(uint32_t tile) {
-    while (tile >= piece_.firstTile + piece_.nTiles) piece_ = layout_.piece(shard_, next_++);
+    while (tile >= piece_.firstTile + piece_.nTiles) piece_ = pieces_[next_++];
   }
   // Of the tile that was sought.
   __device__ bool isRotated() const { return isRotatedOf(UsualCodecs{}); }
@@ -132,10 +135,9 @@ class AnyCodec {
     return result;
   }
 
-  const wire::ShardLayout& layout_;
-  uint32_t shard_;
-  uint32_t next_ = 0;
-  wire::Piece piece_ = {};
+  const wire::Piece* pieces_;
+  uint32_t next_;
+  wire::Piece piece_;
 };
 
 }  // namespace cinch::cuda

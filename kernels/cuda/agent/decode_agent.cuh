@@ -27,7 +27,7 @@ class DecodeAgent {
       const TileValues values = faults ? refused() : decode(walk.tile, extent);
       allFinite &= output_.store(values, walk.tile, extent);
     }
-    endCall(call_.state, allFinite);
+    endLaunch(call_, allFinite);
   }
 
  private:

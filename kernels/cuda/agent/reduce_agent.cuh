@@ -46,7 +46,7 @@ class ReduceAgent {
 };
 
 // Stores the sum as values, which ends the call.
-template <class Elements, class Codecs>
+template <class Elements, class Codecs, Parts parts>
 class ReduceIntoValuesAgent {
  public:
   __device__ explicit ReduceIntoValuesAgent(const ReduceLaunch& launch)
@@ -61,13 +61,13 @@ class ReduceIntoValuesAgent {
       const TileExtent extent = shard_.ofTile(walk.tile);
       allFinite &= values_.store(sum_.ofTile(walk.tile, extent), walk.tile, extent);
     }
-    endCall(launch_.call.state, allFinite);
+    endLaunch(launch_.call, allFinite);
   }
 
  private:
   const ReduceLaunch& launch_;
   ShardView shard_;
-  ShardSum<Elements, Codecs> sum_;
+  ShardSum<Elements, Codecs, parts> sum_;
   Elements values_;
 };
 

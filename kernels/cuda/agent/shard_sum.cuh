@@ -5,7 +5,10 @@
 
 namespace cinch::cuda {
 
-template <class Elements, class Codecs>
+// ofRanks: peers' codes and the own part, exact. ofTwoCodes: one peer's and the caller's own.
+enum class Parts { ofRanks, ofTwoCodes };
+
+template <class Elements, class Codecs, Parts parts = Parts::ofRanks>
 class ShardSum {
  public:
   // All lanes of a warp make it together: every warp looks at every peer's header, and the first
@@ -23,16 +26,11 @@ class ShardSum {
   // refused. Each tile once, in rising order: the own part's residual is used up.
   __device__ TileValues ofTile(uint32_t tile, TileExtent extent) {
     codec_.seek(tile);
-    const TileValues own = ownPart(tile, extent);
     TileValues sum = filled(-0.0f);  // the number that changes no other when added
-    // One copy of the code for the peers before the own part and for those behind it.
-#pragma unroll 1
-    for (uint32_t half = 0; half < 2; ++half) {
-      const uint32_t begin = half == 0 ? 0 : launch_.shard + 1;
-      const uint32_t end = half == 0 ? launch_.shard : launch_.call.layout.nShards;
-      addPeers(tile, extent, begin, end, sum);
-      if (half == 0) add(own, sum);
-    }
+    if constexpr (parts == Parts::ofTwoCodes)
+      addCodes(tile, extent, sum);
+    else
+      addRanks(tile, extent, sum);
     forEachValue([&](uint32_t slot, uint32_t i) { sum.at[slot][i] *= launch_.factor; });
     if (accepted_) return sum;
     markCold();
@@ -42,6 +40,25 @@ class ShardSum {
  private:
   using Residual = std::conditional_t<Codecs::kIsFixed, Fp32Residual, AnyResidual>;
   static constexpr uint32_t kPeersInFlight = Codecs::kIsFixed ? 2 : 1;
+
+  __device__ __forceinline__ void addCodes(uint32_t tile, TileExtent extent,
+                                           TileValues& sum) const {
+#pragma unroll kPeersInFlight
+    for (uint32_t part = 0; part < 2; ++part)
+      add(codec_.decode(tile, extent, part == 0 ? launch_.peers : launch_.ownCodes), sum);
+  }
+
+  __device__ __forceinline__ void addRanks(uint32_t tile, TileExtent extent, TileValues& sum) {
+    const TileValues own = ownPart(tile, extent);
+    // One copy of the code for the peers before the own part and for those behind it.
+#pragma unroll 1
+    for (uint32_t half = 0; half < 2; ++half) {
+      const uint32_t begin = half == 0 ? 0 : launch_.shard + 1;
+      const uint32_t end = half == 0 ? launch_.shard : launch_.call.layout.nShards;
+      addPeers(tile, extent, begin, end, sum);
+      if (half == 0) add(own, sum);
+    }
+  }
 
   __device__ static void* ownResidual(const ReduceLaunch& launch, const ShardView& shard) {
     if (!launch.ownResidual) return nullptr;
@@ -56,8 +73,10 @@ class ShardSum {
   __device__ bool acceptPeers() const {
     const CallContext& call = launch_.call;
     uint32_t faults = 0;
-    for (uint32_t rank = laneOfWarp(); rank < call.layout.nShards; rank += kWarpThreads)
-      if (rank != launch_.shard) faults |= faultsOfShard(call, peer(rank));
+    const uint32_t nPeers = parts == Parts::ofTwoCodes ? 1 : call.layout.nShards;
+    for (uint32_t rank = laneOfWarp(); rank < nPeers; rank += kWarpThreads)
+      if (parts == Parts::ofTwoCodes || rank != launch_.shard)
+        faults |= faultsOfShard(call, peer(rank));
     if (isFirstWarpOfRow()) reportFaults(call, faults);
     return !__any_sync(kAllLanes, faults != 0);
   }

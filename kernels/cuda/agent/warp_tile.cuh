@@ -79,7 +79,7 @@ struct ShardView {
       : shard(theShard),
         strideBytes(layout.strideBytes()),
         firstElem(layout.firstElem(theShard)),
-        nValues(layout.firstElem(theShard + 1) - firstElem) {}
+        nValues(layout.shardElems(theShard)) {}
 
   // Tiles that have values.
   __device__ uint64_t nTiles() const { return wire::ShardLayout::tilesOf(nValues); }

@@ -44,9 +44,11 @@ template <class Launch>
 cudaError_t launchShards(Kernel<Launch> kernel, uint32_t nShards, const Launch& launch,
                          void* stream) {
   if (!kernel) return cudaErrorInvalidValue;
-  // Mixed shards are described in device memory; none has more tiles than the bucket.
+  // Mixed shards are described in device memory; none has more tiles than the bucket, and a chunk
+  // seldom more than its share. Rows that have more go on with them.
   const wire::ShardLayout& layout = launch.call.layout;
-  const uint64_t nTiles = layout.isMixed() ? layout.tiles() : layout.shardTiles(0);
+  const uint64_t nTiles =
+      layout.isMixed() ? layout.tiles() / layout.nChunks + 1 : layout.shardTiles(0);
   return launchRows(kernel, nTiles, nShards, launch, stream);
 }
 

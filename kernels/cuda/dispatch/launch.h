@@ -1,5 +1,6 @@
 // The codec's launches on CUDA, with the contracts of EncodeLaunch, ReduceLaunch, DecodeLaunch,
-// ProbeLaunch and TallyLaunch in kernels/device_table.h. Each returns 0 or a cudaError_t.
+// ProbeLaunch, TallyLaunch and SumLaunch in kernels/device_table.h. Each returns 0 or a
+// cudaError_t.
 //
 // Encoded buffers (output of encode and reduce, peers, input of decode) must be aligned to 16
 // bytes; cudaErrorMisalignedAddress otherwise. Values and residuals may have any alignment of their
@@ -15,5 +16,6 @@ int launchReduce(const ReduceLaunch* launch, void* stream);
 int launchDecode(const DecodeLaunch* launch, void* stream);
 int launchProbe(const ProbeLaunch* launch, void* stream);
 int launchTally(const TallyLaunch* launch, void* stream);
+int launchSum(const SumLaunch* launch, void* stream);
 
 }  // namespace cinch::cuda

@@ -11,20 +11,22 @@ __global__ void __launch_bounds__(kThreadsPerCta, kCtasForReduce<Codecs>)
   ReduceAgent<Elements, Codecs>(launch).run();
 }
 
-template <class Elements, class Codecs>
+template <class Elements, class Codecs, Parts parts>
 __global__ void __launch_bounds__(kThreadsPerCta, kCtasForReduce<Codecs>)
     reduceIntoValuesKernel(const __grid_constant__ ReduceLaunch launch) {
-  ReduceIntoValuesAgent<Elements, Codecs>(launch).run();
+  ReduceIntoValuesAgent<Elements, Codecs, parts>(launch).run();
 }
 
 }  // namespace
 
 int launchReduce(const ReduceLaunch* launch, void* stream) {
-  if (!isCodedBuffer(launch->peers) || !isCodedBuffer(launch->output))
+  if (!isCodedBuffer(launch->peers) || !isCodedBuffer(launch->ownCodes) ||
+      !isCodedBuffer(launch->output))
     return cudaErrorMisalignedAddress;
   const auto kernel = chooseKernel<Kernel<ReduceLaunch>>(
       launch->call, isPlain(*launch), [&]<class Elements, class Codecs>() -> Kernel<ReduceLaunch> {
-        if (launch->values) return reduceIntoValuesKernel<Elements, Codecs>;
+        if (launch->ownCodes) return reduceIntoValuesKernel<Elements, Codecs, Parts::ofTwoCodes>;
+        if (launch->values) return reduceIntoValuesKernel<Elements, Codecs, Parts::ofRanks>;
         return reduceKernel<Elements, Codecs>;
       });
   return launchShards(kernel, 1, *launch, stream);

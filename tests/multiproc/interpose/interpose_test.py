@@ -1,62 +1,15 @@
-"""The interposer under unmodified programs: real processes over real sockets, on the emulator.
+"""The interposer under unmodified programs. Every test starts ranks of rank_program (interposed.py).
 
-Every test starts ranks of rank_program, which knows nothing of Cinch and checks each result against
-the exact sum. Arguments: PROGRAM PRELOAD (what goes into LD_PRELOAD).
+Arguments: PROGRAM PRELOAD.
 """
 
 import json
 import os
 import shutil
-import sys
 import tempfile
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "support"))
-from ranks import run_ranks  # noqa: E402
-
-PROGRAM = PRELOAD = None
-WARMUP = 3  # calls that pass before the first compressed one
-# Two quantisations of independent uniform data, from the block codec's own error on it.
-BOUND = {"auto": 0.2, "q8": 2.5e-4, "q4": 5e-2, "q2": 1.2, "q5-64": 1e-2, "c3": 0.2, "h4": 5e-2, "fp8": 5e-3,
-         "nvfp4": 5e-2, "sign": 1.2}
-FLOOR = {"auto": 1e-2, "q8": 1e-6, "q4": 1e-3, "q2": 3e-2, "q5-64": 2e-4, "c3": 1e-2, "h4": 5e-3, "fp8": 2e-4,
-         "nvfp4": 5e-3, "sign": 5e-2}
-
-
-def arguments(**options):
-    return [word for name, value in options.items() for word in ("--" + name.replace("_", "-"), str(value))]
-
-
-def launch(ranks=2, preload=True, env=None, rank_env=None, rank_args=None, deadline=60, **options):
-    # A call that is made over and over is no step of a job: its signature has to do.
-    values = {"LD_PRELOAD": PRELOAD, "CINCH_SLOTS": "signature", "CINCH_STRATEGY": "sra"} if preload else {}
-    values.update(env or {})
-    return run_ranks([PROGRAM] + arguments(**options), ranks, values, rank_env, rank_args, deadline)
-
-
-def calls(outcome):
-    """[(nmse, hash, nonfinite)] by call."""
-    return [(float(w[2]), w[4], int(w[6])) for w in outcome.lines("call")]
-
-
-class Base(unittest.TestCase):
-    def assert_done(self, outcomes):
-        for rank, outcome in enumerate(outcomes):
-            self.assertEqual(outcome.status, 0, f"rank {rank}: {outcome.output}")
-            self.assertIn("done", outcome.output)
-            self.assertEqual(outcome.lines("async"), [["0"]])
-
-    def assert_identical(self, outcomes):
-        for call in zip(*(calls(outcome) for outcome in outcomes)):
-            self.assertEqual(len({h for _, h, _ in call}), 1, "ranks ended with different bits")
-
-    def assert_compressed(self, outcomes, codec, first=WARMUP):
-        for outcome in outcomes:
-            errors = [nmse for nmse, _, _ in calls(outcome)]
-            self.assertGreater(len(errors), first)
-            self.assertLess(max(errors[:first]), 1e-5, "the warm-up calls must pass")
-            self.assertLess(max(errors[first:]), BOUND[codec])
-            self.assertGreater(min(errors[first:]), FLOOR[codec], "nothing was compressed")
+import interposed
+from interposed import BOUND, FLOOR, WARMUP, Base, calls, launch
 
 
 class Compression(Base):
@@ -140,16 +93,20 @@ class Report(Base):
                 return json.load(file), outcomes
 
     def test_counts_bytes_and_error(self):
-        report, _ = self.report(env={"CINCH_CODEC": "q4", "CINCH_MEASURE_EVERY": "1"}, calls=10)
-        comm = report["communicators"][0]
-        slot = comm["slots"][0]
-        self.assertEqual(slot["calls"], 10 - WARMUP)
-        self.assertEqual(slot["bytes_in"], 400000 * slot["calls"])
-        # 98 tiles over two ranks: 49 tiles and a header, to one peer, twice.
-        self.assertEqual(slot["wire_bytes"], 2 * (16 + 49 * 544) * slot["calls"])
-        self.assertGreater(slot["nmse"], 1e-3)
-        self.assertLess(slot["nmse"], 2e-2)
-        self.assertGreater(slot["nmse_reduce"], 1e-3)
+        # 98 tiles over two ranks, to one peer: all and a header, or 49 tiles and a header, twice.
+        for pair, sent in (("auto", 16 + 98 * 544), ("off", 2 * (16 + 49 * 544))):
+            env = {"CINCH_CODEC": "q4", "CINCH_MEASURE_EVERY": "1", "CINCH_PAIR": pair}
+            report, outcomes = self.report(env=env, calls=10)
+            self.assert_identical(outcomes)
+            comm = report["communicators"][0]
+            slot = comm["slots"][0]
+            self.assertEqual(slot["calls"], 10 - WARMUP)
+            self.assertEqual(slot["bytes_in"], 400000 * slot["calls"])
+            self.assertEqual(slot["wire_bytes"], sent * slot["calls"])
+            self.assertGreater(slot["nmse"], 1e-3)
+            self.assertLess(slot["nmse"], 2e-2)
+            if pair == "off":
+                self.assertGreater(slot["nmse_reduce"], 1e-3)
         self.assertEqual(comm["passed"]["warmup"]["calls"] + comm["passed"]["preparing"]["calls"], WARMUP)
 
     def test_integer_broadcasts_drop_residuals(self):
@@ -231,6 +188,123 @@ class Rules(Base):
                 self.assertRegex(outcomes[1].output, "INIT .*" + message)
 
 
+class RecordedPlans(Base):
+    """A job whose strategies and precision follow from measured times, and jobs that repeat it: CINCH_PLAN."""
+
+    CALLS = 160  # 20 rounds
+    FASTEST = {"pass": "1000,1000,1000,900000,900000,900000,900000,900000",
+               "compress": "900000,900000,900000,1000,1000,1000,1000,1000"}
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = f"{folder.name}/plan"
+
+    def job(self, use, ranks=2, env=None, lag=0, kill_at=-1, **options):
+        settings = {"CINCH_STRATEGY": "auto", "CINCH_GUARD_EVERY": "5", "CINCH_PLAN": f"{use}:{self.file}"}
+        return launch(ranks, env={**settings, **(env or {})}, count=50000,
+                      rank_args={0: ["--kill-at", kill_at], 1: ["--lag-ms", lag]}, **{"calls": self.CALLS, **options})
+
+    def lines(self, kind):
+        with open(self.file, encoding="utf-8") as file:
+            return [line.split() for line in file if line.startswith(kind + " ")]
+
+    def write(self, *lines):
+        with open(self.file, "w", encoding="utf-8") as file:
+            file.write("".join(line + "\n" for line in ("cinch-plan 1", *lines)))
+
+    def test_a_replay_has_the_same_bits(self):
+        for ranks, strategy in ((2, "sra"), (2, "auto"), (3, "auto")):
+            with self.subTest(strategy=strategy, ranks=ranks):
+                self.file += "."
+                options = {"ranks": ranks, "env": {"CINCH_STRATEGY": strategy}, "layered": 1}
+                recorded = self.job("record", **options)
+                self.assert_done(recorded)
+                self.assert_identical(recorded)
+                measured = "pool" if strategy == "auto" else "advice"
+                self.assertGreater(len(self.lines(measured)), 0)
+                for lag in (0, 3):
+                    replayed = self.job("replay", lag=lag, **options)
+                    self.assert_done(replayed)
+                    self.assertEqual([calls(o) for o in replayed], [calls(o) for o in recorded])
+                if strategy == "sra":
+                    self.write(*(" ".join(line) for kind in ("comm", "slot") for line in self.lines(kind)))
+                    self.assertNotEqual([calls(o) for o in self.job("replay", **options)],
+                                        [calls(o) for o in recorded], "precision followed from the file")
+
+    def test_the_file_decides(self):
+        self.assert_done(self.job("record", env={"CINCH_CODEC": "q4"}))
+        communicator = " ".join(self.lines("comm")[0])
+        slot = self.lines("pool")[0][1:3]
+        for fastest, times in self.FASTEST.items():
+            self.write(communicator, " ".join(["pool", *slot, "0", times]))
+            outcomes = self.job("replay", env={"CINCH_CODEC": "q4"})
+            self.assert_done(outcomes)
+            self.assert_identical(outcomes)
+            for outcome in outcomes:
+                late = [nmse for nmse, _, _ in calls(outcome)[32:]]
+                if fastest == "pass":
+                    self.assertLess(max(late), 1e-5)
+                else:
+                    self.assertGreater(min(late), FLOOR["q4"])
+
+    def test_a_run_that_was_killed_can_be_replayed(self):
+        killed = self.job("record", kill_at=100)
+        replayed = self.job("replay")
+        self.assert_done(replayed)
+        self.assertEqual(killed[0].status, -9)
+        for before, after in zip(killed, replayed):
+            self.assertEqual(calls(before)[:70], calls(after)[:70])
+
+    def assert_refused(self, outcomes, message):
+        self.assert_done(outcomes)
+        for outcome in outcomes:
+            self.assertRegex(outcome.output, "WARN.*" + message)
+            self.assertLess(max(nmse for nmse, _, _ in calls(outcome)), 1e-5)
+
+    def test_what_was_recorded_with_other_ranks_is_refused(self):
+        self.assert_done(self.job("record"))
+        self.assert_refused(self.job("replay", ranks=3, calls=9),
+                            "CINCH_PLAN=replay:.*: comm0 was recorded with 2 ranks and has 3")
+
+    def test_what_was_recorded_under_other_conditions_is_refused(self):
+        self.assert_done(self.job("record", calls=9))
+        self.assert_refused(self.job("replay", calls=9, env={"CINCH_CODEC": "q4"}),
+                            "comm0 was recorded with other settings, or by another version of Cinch")
+        together = {rank: {"NCCL_HOSTID": "same"} for rank in range(2)}
+        self.assert_refused(self.job("replay", calls=9, rank_env=together),
+                            "comm0 was recorded with its ranks on other hosts")
+
+    def test_what_was_not_recorded_is_not_compressed(self):
+        self.write()
+        self.assert_refused(self.job("replay", calls=9), "comm0 was not compressed in the run that was recorded")
+        self.file += ".other"
+        self.assert_done(self.job("record", calls=9))
+        self.write(" ".join(self.lines("comm")[0]))
+        outcomes = self.job("replay", calls=9, env={"CINCH_STATS": self.file + ".stats"})
+        self.assert_done(outcomes)
+        for outcome in outcomes:
+            self.assertLess(max(nmse for nmse, _, _ in calls(outcome)), 1e-5)
+        with open(self.file + ".stats.txt", encoding="utf-8") as text:
+            self.assertIn("unrecorded", text.read())
+
+    def test_different_files_are_named(self):
+        self.write("pool comm0 7 0 1")
+        other = self.file + ".other"
+        with open(other, "w", encoding="utf-8") as file:
+            file.write("cinch-plan 1\n")
+        outcomes = launch(2, env={"CINCH_PLAN": f"replay:{self.file}"}, rank_env={1: {"CINCH_PLAN": f"replay:{other}"}},
+                          count=50000)
+        self.assert_refused(outcomes, "rank 1 .*other settings: plan=[0-9a-f]{16} there, [0-9a-f]{16} on rank 0")
+
+    def test_bad_files_are_named(self):
+        self.write("comm comm0 two 7 8")
+        self.assert_refused(self.job("replay", calls=9), "line 2: 'two' is not a number of ranks")
+        self.file += ".missing"
+        self.assert_refused(self.job("replay", calls=9), "there is no such file")
+        self.assert_refused(self.job("repeat", calls=9), "CINCH_PLAN should be record:FILE or replay:FILE")
+
+
 class Observe(Base):
     def test_the_table_is_printed_and_nothing_changes(self):
         plain = launch(2, preload=False, count=50000)
@@ -292,13 +366,15 @@ class Restart(Base):
         self.addCleanup(folder.cleanup)
         self.folder = f"{folder.name}/made/by/cinch"
 
-    def job(self, first=0, steps=STEPS, ranks=2, folder=None, count=50000, env=None):
+    def job(self, first=0, steps=STEPS, ranks=2, folder=None, count=50000, env=None, hosts=""):
         """The compressed results of a job whose calls begin with that of number `first`."""
+        placed = {rank: {"NCCL_HOSTID": host} for rank, host in enumerate(hosts)}
         settings = {"CINCH_CODEC": "q4", "CINCH_SLOTS": "signature", "CINCH_GUARD_EVERY": "0", "NCCL_DEBUG": "INFO",
                     "RANK": None, "SLURM_PROCID": None, **(env or {})}
         if folder is not None:
             settings["CINCH_RESIDUAL_DIR"] = folder
-        outcomes = launch(ranks, env=settings, count=count, first=first, calls=WARMUP + steps)
+        outcomes = launch(len(hosts) or ranks, env=settings, rank_env=placed, count=count, first=first,
+                          calls=WARMUP + steps)
         self.assert_done(outcomes)
         self.assert_identical(outcomes)
         self.assert_compressed(outcomes, "q4")
@@ -314,6 +390,21 @@ class Restart(Base):
             self.assertRegex(outcome.output, f"INFO .*residuals of 1 slots go on from {self.folder}/rank{rank}of2")
         without, _ = self.job(first=self.STEPS)
         self.assertNotEqual(without, second, "feedback changed nothing")
+
+    def test_of_hosts_that_sum_up_first_is_not_noticed(self):
+        for hosts in ("aabb", "aaab"):
+            with self.subTest(hosts=hosts):
+                folder = f"{self.folder}/{hosts}"
+                whole, _ = self.job(steps=2 * self.STEPS, hosts=hosts)
+                first, _ = self.job(folder=folder, hosts=hosts)
+                second, _ = self.job(first=self.STEPS, folder=folder, hosts=hosts)
+                self.assertEqual(first + second, whole)
+
+    def test_on_other_hosts_starts_from_zero_where_the_lane_is_another(self):
+        self.job(folder=self.folder, hosts="aabb")
+        _, outcomes = self.job(first=self.STEPS, folder=self.folder, hosts="abab")
+        for rank in (1, 2):
+            self.assertRegex(outcomes[rank].output, "WARN .*the slots differ: .* is not there")
 
     def test_with_other_ranks_or_slots_starts_from_zero(self):
         self.job(folder=self.folder)
@@ -374,6 +465,4 @@ class Failure(Base):
 
 
 if __name__ == "__main__":
-    PRELOAD = sys.argv.pop()
-    PROGRAM = sys.argv.pop()
-    unittest.main(verbosity=2)
+    interposed.main()

@@ -28,7 +28,7 @@ struct Job {
   size_t count;
   ncclDataType_t type;
   ncclRedOp_t op;
-  bool inPlace, grouped, moving, special;
+  bool inPlace, grouped, moving, special, layered;
   std::string idFile, extra;
 };
 
@@ -73,6 +73,7 @@ Job jobOf(const Options& o) {
              .grouped = get(o, "grouped", "0") == "1",
              .moving = get(o, "moving", "0") == "1",
              .special = get(o, "special", "0") == "1",
+             .layered = get(o, "layered", "0") == "1",
              .idFile = get(o, "id-file", ""),
              .extra = get(o, "extra", "")};
 }
@@ -84,6 +85,12 @@ float valueOf(int rank, int call, size_t index) {
   x = (x ^ x >> 27) * 0x94d049bb133111ebu;
   const auto mantissa = static_cast<int>(x >> 40 & 0xff) - 128;
   return static_cast<float>(mantissa) / 64.0f;
+}
+
+// Gradients are not alike in all layers: here those of the second half are small.
+float valueOf(const Job& job, int rank, int call, size_t index) {
+  const bool isSmall = job.layered && index >= job.count / 2;
+  return valueOf(rank, call, index) * (isSmall ? 1.0f / 64 : 1.0f);
 }
 
 uint16_t halfBits(float value) {  // exact for valueOf()
@@ -138,7 +145,7 @@ float load(const Job& job, const std::vector<char>& buffer, size_t i) {
 
 std::vector<char> inputOf(const Job& job, int call) {
   std::vector<char> values(job.count * bytesPerValue(job));
-  for (size_t i = 0; i < job.count; ++i) store(job, values, i, valueOf(job.rank, call, i));
+  for (size_t i = 0; i < job.count; ++i) store(job, values, i, valueOf(job, job.rank, call, i));
   if (job.special && job.rank == 0 && call == 4 && job.count > 1000)
     store(job, values, 1000, INFINITY);
   return values;
@@ -146,7 +153,7 @@ std::vector<char> inputOf(const Job& job, int call) {
 
 double exactSum(const Job& job, int call, size_t i) {
   double sum = 0;
-  for (int rank = 0; rank < job.ranks; ++rank) sum += valueOf(rank, call, i);
+  for (int rank = 0; rank < job.ranks; ++rank) sum += valueOf(job, rank, call, i);
   return job.op == ncclAvg ? sum / job.ranks : sum;
 }
 

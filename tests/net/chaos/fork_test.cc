@@ -54,7 +54,9 @@ TEST_F(ForkTest, AChildThatLivesOnDoesNotHideItsParentsDeath) {
   const pid_t child = conductor_.forked();
   ASSERT_NE(child, 0) << "nothing was forked";
   EXPECT_EQ(kill(child, 0), 0) << "the child did not live on";
-  EXPECT_EQ(conductor_.tally(0).nErrors, plan.nLanes);
+  // A lane may have been ahead of the others, and done before the death.
+  EXPECT_GT(conductor_.tally(0).nErrors, 0);
+  EXPECT_EQ(conductor_.tally(0).nErrors, plan.nLanes - conductor_.tally(0).nWhole);
   kill(child, SIGKILL);
   EXPECT_EQ(waitpid(child, nullptr, 0), child);
   conductor_.replacePeer();

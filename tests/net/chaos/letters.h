@@ -13,6 +13,7 @@ namespace cinch::chaos {
 struct Tally {
   int nMessages = 0;  // done, and right if they were received
   int nErrors = 0;    // connections that the plugin gave up
+  int nWhole = 0;     // lanes that moved all their messages
   char firstError[256] = "";
 };
 

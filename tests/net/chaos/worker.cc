@@ -85,6 +85,7 @@ class Round {
     Tally tally;
     for (const Lane& lane : lanes_) {
       tally.nMessages += lane.nDone();
+      tally.nWhole += lane.nDone() == plan_.nLives * plan_.nMessages;
       if (!lane.error()) continue;
       if (tally.nErrors++ > 0) continue;
       snprintf(tally.firstError, sizeof tally.firstError, "%s", lane.error()->c_str());

@@ -43,6 +43,7 @@ class Setup {
   ElementType type;
   wire::ShardLayout layout;
   uint32_t shard;
+  bool endsCall;
   int32_t skipShard;
   size_t valueOffset, residualOffset, codedOffset;  // bytes from a 64-byte boundary
   bool feedback, poisoned, inPlace;
@@ -58,7 +59,9 @@ class Setup {
   }
   // Of the bucket, and of the shard.
   GuardedBytes residual() const {
-    return GuardedBytes(toResidual(rule.residualType, layout, residualValues(layout.count, 1)),
+    wire::ShardLayout whole = layout;
+    whole.chunk = wire::kWholeShards;
+    return GuardedBytes(toResidual(rule.residualType, whole, residualValues(layout.count, 1)),
                         residualOffset);
   }
   GuardedBytes ownerResidual() const {
@@ -88,6 +91,7 @@ Setup::Setup(Backend theBackend, const DifferentialCase& shape)
   type = kTypes[random() % 3];
   drawLayout(shape, random);
   shard = static_cast<uint32_t>(random()) % layout.nShards;
+  endsCall = layout.nChunks == 1 || random() % 2;
   skipShard = random() % 2 ? static_cast<int32_t>(shard) : -1;
   feedback = random() % 4 != 0;
   poisoned = random() % 11 == 0;
@@ -100,17 +104,19 @@ Setup::Setup(Backend theBackend, const DifferentialCase& shape)
 
 void Setup::drawLayout(const DifferentialCase& shape, std::mt19937& random) {
   const wire::CodecFormat codec = codec::kCodecs[shape.seed % codec::kCodecs.size()].format;
+  const auto nChunks = static_cast<uint32_t>(random() % 2 ? 1 : 2 + random() % 3);
   switch (random() % 3) {
     case 0:
-      layout = {shape.count, shape.nShards, codec};
+      layout = {shape.count, shape.nShards, codec, 0, nChunks};
       break;
     case 1:
       layout = wire::ShardLayout::fixed(shape.count / shape.nShards, shape.nShards, codec);
       break;
     default:
-      mixed_.emplace(shape.count, shape.nShards, drawSegments(shape.count, codec, random));
+      mixed_.emplace(shape.count, shape.nShards, drawSegments(shape.count, codec, random), nChunks);
       layout = mixed_->layout();
   }
+  if (layout.nChunks > 1) layout = layout.ofChunk(static_cast<uint32_t>(random()) % nChunks);
 }
 
 void Setup::drawRule(std::mt19937& random) {
@@ -146,7 +152,7 @@ struct Outcome {
     if (setup.poisoned) state.poisonOrdinal = state.ordinal;
   }
   CallContext call(const Setup& setup) {
-    return {setup.layout, setup.type, kPlan, kSlot, &state, &fault};
+    return {setup.layout, setup.type, kPlan, kSlot, &state, &fault, setup.endsCall};
   }
   template <class... Buffers>
   void keep(const Buffers&... bytes) {
@@ -168,7 +174,7 @@ void expectSame(Backend backend, const Outcome& found, const Outcome& expected, 
   EXPECT_EQ(found.state.ordinal, expected.state.ordinal) << what;
   EXPECT_EQ(found.state.poisonOrdinal, expected.state.poisonOrdinal) << what;
   EXPECT_EQ(found.state.ticket, 0u) << what;
-  EXPECT_EQ(found.state.nonFinite, 0u) << what;
+  EXPECT_EQ(found.state.nonFinite, expected.state.nonFinite) << what;
   expectSums(backend, found.state.error, expected.state.error, what);
   expectSums(backend, found.state.power, expected.state.power, what);
   ASSERT_EQ(found.buffers.size(), expected.buffers.size());
@@ -219,7 +225,20 @@ std::vector<uint8_t> peerBytes(const Setup& setup) {
   return peers;
 }
 
-enum class Into { codes, values };
+enum class Into { codes, values, valuesOfTwo };
+
+const char* textOf(Into into) {
+  constexpr const char* kNames[] = {"reduce", "reduce into values", "reduce of two codes"};
+  return kNames[static_cast<size_t>(into)];
+}
+
+// The shard as the caller itself would have sent it.
+std::vector<uint8_t> ownBytes(const Setup& setup) {
+  const uint64_t stride = setup.layout.strideBytes();
+  const auto all = encodedBucket(setup, 77);
+  const auto first = all.begin() + static_cast<ptrdiff_t>(setup.shard * stride);
+  return {first, first + static_cast<ptrdiff_t>(stride)};
+}
 
 // Among the buffers of a reduce.
 constexpr size_t kReduceResidual = 3;
@@ -228,18 +247,19 @@ Outcome reduce(const host::HostCodec& codec, const Setup& setup, const std::vect
                Into into) {
   Outcome outcome(setup);
   const uint64_t count = setup.layout.shardElems(setup.shard);
-  const GuardedBytes peers(bytes, setup.codedOffset);
+  const GuardedBytes peers(bytes, setup.codedOffset), ownCodes(ownBytes(setup), setup.codedOffset);
   GuardedBytes own(setup.values(count, 0), setup.valueOffset);
   GuardedBytes ownResidual = setup.residual(), residual = setup.ownerResidual();
   GuardedBytes output = setup.coded(setup.layout.strideBytes());
   GuardedBytes values(own.size(), setup.valueOffset);
-  const bool codes = into == Into::codes;
+  const bool codes = into == Into::codes, ofTwo = into == Into::valuesOfTwo;
   codec.reduceShard({.call = outcome.call(setup),
                      .shard = setup.shard,
                      .peers = peers.data(),
-                     .ownInput = own.data(),
+                     .ownInput = ofTwo ? nullptr : own.data(),
+                     .ownCodes = ofTwo ? ownCodes.data() : nullptr,
                      .inputFactor = setup.inputFactor(),
-                     .ownResidual = setup.feedback ? ownResidual.data() : nullptr,
+                     .ownResidual = setup.feedback && !ofTwo ? ownResidual.data() : nullptr,
                      .residual = setup.feedback && codes ? residual.data() : nullptr,
                      .rule = setup.rule,
                      .factor = 1.0f / static_cast<float>(setup.layout.nShards),
@@ -280,6 +300,9 @@ std::string describe(const Setup& setup) {
   return std::to_string(layout.count) + " x " + nameOf(setup.type) + ", " +
          (layout.isMixed() ? "mixed" : nameOf(layout.codec)) + ", " +
          (layout.fixedShard ? "fixed " : "") + "shards " + std::to_string(layout.nShards) +
+         (layout.nChunks > 1
+              ? ", chunk " + std::to_string(layout.chunk) + " of " + std::to_string(layout.nChunks)
+              : "") +
          ", seed " + std::to_string(setup.seed) + ", " +
          (setup.feedback ? "residual " + nameOf(setup.rule.residualType) : "no residual") +
          (setup.rule.rounding == Rounding::stochastic ? ", stochastic" : "");
@@ -299,7 +322,7 @@ Outcome expectSameOfAll(std::span<const host::HostCodec> codecs, const Setup& se
 
 Outcome expectSameReduce(std::span<const host::HostCodec> codecs, const Setup& setup,
                          const std::vector<uint8_t>& peers, Into into) {
-  return expectSameOfAll(codecs, setup, into == Into::codes ? "reduce" : "reduce into values",
+  return expectSameOfAll(codecs, setup, textOf(into),
                          [&](const auto& codec) { return reduce(codec, setup, peers, into); });
 }
 
@@ -320,6 +343,7 @@ void expectLikeReference(std::span<const host::HostCodec> codecs, Backend backen
   const auto peers = peerBytes(setup);
   expectSameReduce(codecs, setup, peers, Into::codes);
   expectSameReduce(codecs, setup, peers, Into::values);
+  expectSameReduce(codecs, setup, peers, Into::valuesOfTwo);
   expectSameDecode(codecs, setup, encodedBucket(setup, 3));
 }
 
@@ -333,6 +357,7 @@ bool expectHostileBytesLikeReference(std::span<const host::HostCodec> codecs, Ba
                                  setup.layout.shardElems(setup.shard)))
     EXPECT_TRUE(std::isfinite(each));
   expectSameReduce(codecs, setup, bytes, Into::values);
+  expectSameReduce(codecs, setup, bytes, Into::valuesOfTwo);
   return expectSameDecode(codecs, setup, bytes).fault == 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -72,6 +73,34 @@ void expectTalliesLikeHost(const host::HostCodec& codec, uint64_t count, uint32_
       talliesOf(host::fastestHostCodec(), type, count, values.data(), beside, factor.get());
   for (size_t tile = 0; tile < expected.size(); ++tile)
     ASSERT_TRUE(isSame(found[tile], expected[tile])) << "tile " << tile;
+}
+
+void expectSumsLikeReference(const host::HostCodec& codec, uint64_t count, uint32_t seed) {
+  SCOPED_TRACE("sum of " + std::to_string(count) + " values, seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const ElementType type = kTypes[seed % 3];
+  const auto nParts = static_cast<uint32_t>(1 + random() % 8);
+  const uint64_t nBytes = count * elementBytes(type);
+  const uint64_t stride = nBytes + random() % 3 * elementBytes(type);
+  std::vector<uint8_t> rest((nParts - 1) * stride);
+  for (uint32_t part = 0; part + 1 < nParts; ++part)
+    std::ranges::copy(toElements(type, drawValues(count, random)), rest.data() + part * stride);
+  const GuardedBytes own(toElements(type, drawValues(count, random)), drawOffset(type, random));
+  const GuardedBytes others(rest, drawOffset(type, random));
+  const auto sumBy = [&](const host::HostCodec& summing) {
+    GuardedBytes sum(std::vector<uint8_t>(count * sizeof(float)), seed % 2 * sizeof(float));
+    summing.sumParts({.own = own.data(),
+                      .others = others.data(),
+                      .strideBytes = stride,
+                      .nParts = nParts,
+                      .ownPosition = seed / 3 % nParts,
+                      .count = count,
+                      .type = type,
+                      .sum = reinterpret_cast<float*>(sum.data())});
+    EXPECT_TRUE(sum.isIntact());
+    return sum.content();
+  };
+  ASSERT_EQ(sumBy(codec), sumBy(referenceCodec()));
 }
 
 void expectProbesLikeHost(const host::HostCodec& codec, uint64_t count, uint32_t seed) {

@@ -87,9 +87,9 @@ std::string nameOf(wire::CodecFormat codec) {
 }
 
 const host::HostCodec& referenceCodec() {
-  static constexpr host::HostCodec kReference = {"specification",        reference::encodeShards,
-                                                 reference::reduceShard, reference::decodeShards,
-                                                 host::probeInput,       host::tallyTiles};
+  static constexpr host::HostCodec kReference = {
+      "specification",  reference::encodeShards, reference::reduceShard, reference::decodeShards,
+      host::probeInput, host::tallyTiles,        reference::sumParts};
   return kReference;
 }
 

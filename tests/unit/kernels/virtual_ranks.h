@@ -17,8 +17,10 @@ struct Collective {
   CodingRule rule = {.gain = 0.1f};  // the ranks' seeds follow one another
   InputFactor inputFactor = {};
   float factor = 1.0f;
-  bool inPlace = false;                      // ReduceScatter only
+  bool inPlace = false;                      // ReduceScatter and pairs only
   const wire::MixedLayout* mixed = nullptr;  // instead of `codec`; outlives the ranks
+  uint32_t nChunks = 1;                      // AllReduce only; those of `mixed` if there is one
+  bool isPair = false;  // an AllReduce of two ranks that exchange whole buckets: one shard
 };
 
 // One rank's buffers and device state.
@@ -34,8 +36,10 @@ class VirtualRanks {
  public:
   VirtualRanks(const Collective& settings, const host::HostCodec& codec);
 
-  // One whole AllReduce on all ranks: encode, exchange, reduce, gather, decode.
+  // One whole AllReduce on all ranks: encode, exchange, reduce, gather, decode; chunk by chunk.
   void run();
+  // One whole AllReduce of a pair: encode, exchange, reduce two codes; chunk by chunk.
+  void runPair();
   // One whole ReduceScatter: encode, exchange, reduce into values.
   void runReduceScatter();
   // The parts of them, for tests that step in between.
@@ -43,9 +47,10 @@ class VirtualRanks {
   void exchange();
   void reduce();
   void reduceIntoValues();
+  void reducePair();
   void gatherAndDecode();
 
-  const wire::ShardLayout& layout() const { return layout_; }
+  const wire::ShardLayout& layout() const { return whole_; }
   size_t size() const { return ranks_.size(); }
   VirtualRank& operator[](size_t rank) { return ranks_[rank]; }
   void setInput(size_t rank, const std::vector<float>& values);
@@ -57,6 +62,7 @@ class VirtualRanks {
   std::vector<float> ownerResidualOf(size_t rank) const;
 
  private:
+  void enterChunk(uint32_t chunk);
   CallContext callOf(VirtualRank& rank);
   CodingRule ruleOf(size_t rank) const;
   // Stage 2 of a rank, with neither codes nor values as its output yet.
@@ -64,7 +70,9 @@ class VirtualRanks {
 
   Collective settings_;
   const host::HostCodec& codec_;
-  wire::ShardLayout layout_;
+  const wire::ShardLayout whole_;
+  wire::ShardLayout layout_;  // of what is under way: `whole_`, or a chunk of it
+  bool endsCall_ = true;
   std::vector<VirtualRank> ranks_;
 };
 

@@ -55,6 +55,42 @@ TEST(AgreementVerdict, EqualRanksCompressAndLearnTheHosts) {
   }
 }
 
+// Each on a device of its own.
+std::vector<Member> linked(const std::vector<Links>& links) {
+  std::vector<Member> members = ring(static_cast<int>(links.size()));
+  for (size_t i = 0; i < links.size(); ++i) {
+    members[i].hello.links = links[i];
+    members[i].hello.device = 50 + i;
+  }
+  return members;
+}
+
+TEST(AgreementVerdict, TheSlowestLinkCountsWhereAllAreKnown) {
+  constexpr Links u = Links::unknown, p = Links::pcie, n = Links::nvlink;
+  const auto linksOf = [](const std::vector<Links>& links) {
+    return judge(linked(links), kServer, "").links;
+  };
+  EXPECT_EQ(linksOf({n, n, n}), n);
+  EXPECT_EQ(linksOf({p, p, p}), p);
+  EXPECT_EQ(linksOf({n, p, n}), p);
+  for (const auto& links : {std::vector{u, u}, {p, u}, {u, n}, {p, n, u}})
+    EXPECT_EQ(linksOf(links), u);
+  EXPECT_EQ(judge(without(linked({p, p}), 1), kServer, "").links, u) << "no verdict without all";
+}
+
+TEST(AgreementVerdict, RankZeroNamesTheCommunicator) {
+  std::vector<Member> members = ring(3);
+  members[0].hello.communicator = "process4.comm2";
+  std::reverse(members.begin(), members.end());
+  EXPECT_EQ(judge(members, kServer, "").communicator, "process4.comm2");
+}
+
+TEST(AgreementVerdict, RanksOnOneDeviceHaveNoKnownLink) {
+  std::vector<Member> members = linked({Links::pcie, Links::pcie, Links::pcie});
+  members[2].hello.device = members[0].hello.device;
+  EXPECT_EQ(judge(members, kServer, "").links, Links::unknown);
+}
+
 TEST(AgreementVerdict, DoesNotDependOnTheOrderOfArrival) {
   std::mt19937 random(21);
   std::vector<Member> good = ring(6);
@@ -99,7 +135,7 @@ TEST(AgreementVerdict, NamesVersionsRefusalsLeaversAndSizes) {
   std::vector<Member> members = ring(2);
   members[1].hello.version = kAgreementVersion + 1;
   EXPECT_EQ(reasonOf(members),
-            "Cinch versions differ: rank 1 on host host-1 has 5, rank 0 on host host-0 has 4");
+            "Cinch versions differ: rank 1 on host host-1 has 6, rank 0 on host host-0 has 5");
   members = ring(2);
   members[1].hello.refusal = "non-blocking communicator";
   EXPECT_EQ(reasonOf(members), "rank 1 on host host-1 cannot take part: non-blocking communicator");

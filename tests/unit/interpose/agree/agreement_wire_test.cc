@@ -29,10 +29,18 @@ T decoded(const Bytes& bytes) {
   return std::get<T>(*message.value());
 }
 
+Hello linkedHello() {
+  Hello hello = makeHello(3, 8);
+  hello.links = Links::nvlink;
+  hello.device = 0xd1d2d3d4;
+  hello.communicator = "process5.comm1";
+  return hello;
+}
+
 Message sample(size_t type) {
   switch (type) {
     case 0:
-      return HelloMessage{0xabcdef, makeHello(3, 8), 0x123456};
+      return HelloMessage{0xabcdef, linkedHello(), 0x123456};
     case 1:
       return Initialised{{ipv4(10, 0, 0, 1)}, {ipv4(10, 0, 0, 2), ipv4(10, 0, 0, 3)}};
     case 2:
@@ -42,7 +50,7 @@ Message sample(size_t type) {
     case 4:
       return Rejected{"because"};
     case 5:
-      return Verdict{true, "", {1, 2, 3}};
+      return Verdict{true, "", {1, 2, 3}, Links::pcie, "comm0"};
     case 6:
       return Outcome{9, false};
     case 7:
@@ -58,7 +66,7 @@ Message sample(size_t type) {
 constexpr size_t kTypes = std::variant_size_v<Message>;
 
 TEST(AgreementWire, HelloComesBack) {
-  HelloMessage sent{0x1122334455667788, makeHello(3, 8), 0x99aabbccddeeff00};
+  HelloMessage sent{0x1122334455667788, linkedHello(), 0x99aabbccddeeff00};
   sent.hello.refusal = "non-blocking communicator";
   HelloMessage got = decoded<HelloMessage>(encodeMessage(sent));
   EXPECT_EQ(got.nonce, sent.nonce);
@@ -71,6 +79,9 @@ TEST(AgreementWire, HelloComesBack) {
   EXPECT_EQ(got.hello.settings, sent.hello.settings);
   EXPECT_EQ(got.hello.host, sent.hello.host);
   EXPECT_EQ(got.hello.refusal, sent.hello.refusal);
+  EXPECT_EQ(got.hello.links, Links::nvlink);
+  EXPECT_EQ(got.hello.device, sent.hello.device);
+  EXPECT_EQ(got.hello.communicator, "process5.comm1");
 }
 
 TEST(AgreementWire, TheOthersComeBack) {
@@ -85,7 +96,10 @@ TEST(AgreementWire, TheOthersComeBack) {
   decoded<Acknowledged>(encodeMessage(Acknowledged{}));
   Verdict verdict = decoded<Verdict>(encodeMessage(Verdict{false, "rank 2 ...", {}}));
   EXPECT_TRUE(!verdict.compress && verdict.reason == "rank 2 ..." && verdict.hostIds.empty());
-  EXPECT_EQ(decoded<Verdict>(encodeMessage(sample(5))).hostIds, (std::vector<uint64_t>{1, 2, 3}));
+  verdict = decoded<Verdict>(encodeMessage(sample(5)));
+  EXPECT_EQ(verdict.hostIds, (std::vector<uint64_t>{1, 2, 3}));
+  EXPECT_EQ(verdict.links, Links::pcie);
+  EXPECT_EQ(verdict.communicator, "comm0");
   Publication said = decoded<Publication>(encodeMessage(sample(7)));
   EXPECT_TRUE(said.topic == 11 && said.bytes == Bytes({1, 2, 3, 0, 255}));
   EXPECT_TRUE(decoded<Publication>(encodeMessage(Publication{1, {}})).bytes.empty());
@@ -99,7 +113,8 @@ TEST(AgreementWire, TheOthersComeBack) {
 
 TEST(AgreementWire, TheLargestMessagesFitTheirLimits) {
   HelloMessage hello{1, makeHello(0, kMaxRanks)};
-  for (std::string* text : {&hello.hello.settings, &hello.hello.host, &hello.hello.refusal}) {
+  Hello& own = hello.hello;
+  for (std::string* text : {&own.settings, &own.host, &own.refusal, &own.communicator}) {
     *text = std::string(100000, 'x');
   }
   EXPECT_TRUE(readerOf(encodeMessage(hello), kMaxHelloBytes).next().ok());
@@ -199,14 +214,52 @@ TEST(AgreementWire, TrailingBytesAreForLaterVersionsOnly) {
   EXPECT_EQ(decoded<HelloMessage>(frame).hello.version, kAgreementVersion + 1);
 }
 
+// A frame of fewer than 256 bytes, but for its last ones.
+Bytes without(Bytes frame, size_t nBytes) {
+  frame.resize(frame.size() - nBytes);
+  frame[8] = static_cast<uint8_t>(frame[8] - nBytes);
+  return frame;
+}
+// The links, the device, and a name that is empty.
+constexpr size_t kDeviceBytes = sizeof(uint8_t) + sizeof(uint64_t) + sizeof(uint32_t);
+
+Hello unnamedHello() {
+  Hello hello = linkedHello();
+  hello.communicator.clear();
+  return hello;
+}
+
+TEST(AgreementWire, AHelloOfVersionFourSaysNothingOfLinks) {
+  HelloMessage fourth{7, unnamedHello(), 0x123456};
+  fourth.hello.version = 4;
+  const Bytes frame = encodeMessage(fourth);
+  EXPECT_FALSE(readerOf(frame).next().ok()) << "it ends before the links";
+  const HelloMessage got = decoded<HelloMessage>(without(frame, kDeviceBytes));
+  EXPECT_EQ(got.parent, 0x123456u);
+  EXPECT_EQ(got.hello.links, Links::unknown);
+  EXPECT_EQ(got.hello.settings, fourth.hello.settings);
+}
+
+TEST(AgreementWire, LinksOfAKindToComeAreUnknown) {
+  Bytes frame = encodeMessage(HelloMessage{7, unnamedHello(), 0x123456});
+  frame[frame.size() - kDeviceBytes] = 3;
+  EXPECT_EQ(decoded<HelloMessage>(frame).hello.links, Links::unknown);
+}
+
+// It goes to ranks of all versions.
+TEST(AgreementWire, ANoSaysNothingOfLinks) {
+  const Bytes plain = encodeMessage(Verdict{false, "why", {}});
+  EXPECT_EQ(encodeMessage(Verdict{false, "why", {}, Links::nvlink, "comm0"}), plain);
+  EXPECT_EQ(plain.size(), 12u + 1 + 4 + 3 + 4);
+}
+
 // Version 1 ended a hello with its settings, and is still understood well enough to be named.
 TEST(AgreementWire, AHelloOfVersionOneHasNoParent) {
   HelloMessage first{7, makeHello(1, 2), 0x123456};
   first.hello.version = 1;
   Bytes frame = encodeMessage(first);
   EXPECT_FALSE(readerOf(frame).next().ok()) << "it ends before the parent";
-  frame.resize(frame.size() - sizeof(uint64_t));
-  frame[8] = static_cast<uint8_t>(frame[8] - sizeof(uint64_t));
+  frame = without(frame, sizeof(uint64_t) + kDeviceBytes);
   HelloMessage got = decoded<HelloMessage>(frame);
   EXPECT_EQ(got.parent, kNoParent);
   EXPECT_EQ(got.hello.rank, 1);

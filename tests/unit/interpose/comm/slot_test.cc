@@ -250,5 +250,41 @@ TEST_F(SlotTest, EveryFailedAllocationIsReportedAndNothingLeaks) {
   EXPECT_EQ(failures, 10) << "five buffers, an event, two copies, a clearing, its record";
 }
 
+// What the guard has raised is not undercut; whose part of the bucket a rank codes says nothing.
+TEST_F(SlotTest, CallsMayBeQuickUntilThePlanTakesMore) {
+  Slot slot{1, "slot", planOf(CallKind::allReduce), kFeedback, std::make_unique<Checkup>()};
+  slot.stats = slot_.stats;
+  EXPECT_FALSE(slot.mayBeQuick(0));
+  slot.quickPlan = planOf(CallKind::allReduce);
+  ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
+  slot.strategy = std::make_unique<SlotStrategy>(true);
+  const auto follow = [&](uint64_t turn, std::vector<wire::Segment> runs) {
+    slot.strategy->nextTurn = turn;
+    EXPECT_TRUE(slot.changePlan(fakeDeviceTable(), {.id = 7, .slot = 1, .runs = runs}).ok());
+  };
+  follow(10, {{5, codec::formatOf("h3")}});
+  EXPECT_TRUE(slot.mayBeQuick(1000));
+  follow(20, {{4, codec::formatOf("h2")}, {1, codec::formatOf("q8")}});
+  EXPECT_TRUE(slot.mayBeQuick(1000));
+  follow(30, {{2, codec::formatOf("h3")}, {3, codec::formatOf("q8")}});
+  EXPECT_TRUE(slot.mayBeQuick(29)) << "a group that is repeated";
+  EXPECT_FALSE(slot.mayBeQuick(30));
+  follow(40, {{5, codec::formatOf("h3")}});
+  EXPECT_FALSE(slot.mayBeQuick(50)) << "for good";
+}
+
+// Whoever chose it: a recorded plan may come from anywhere.
+TEST_F(SlotTest, APlanThatDoesNotFitTheWorkspaceIsRefused) {
+  Slot slot{1, "slot", planOf(CallKind::allReduce), kFeedback, std::make_unique<Checkup>()};
+  slot.stats = slot_.stats;
+  ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
+  const auto change = [&](wire::CodecFormat codec) {
+    return slot.changePlan(fakeDeviceTable(), {.id = 7, .slot = 1, .runs = {{5, codec}}}).ok();
+  };
+  EXPECT_TRUE(change(codec::formatOf("q8")));
+  EXPECT_FALSE(change(codec::formatOf("fp16")));
+  EXPECT_LE(slot.planInForce().bufferBytes(), slot.roomBytes());
+}
+
 }  // namespace
 }  // namespace cinch

@@ -72,7 +72,8 @@ TEST(CollectivePlan, FreeShardsDifferByAtMostOneTileAndFitTheMessage) {
           const uint64_t tiles = plan.layout.shardTiles(shard);
           ASSERT_LE(tiles, plan.layout.shardTiles(0));
           ASSERT_LE(plan.layout.shardTiles(0), tiles + 1);
-          ASSERT_LE(wire::kHeaderBytes + tiles * codec.format.tileBytes(), plan.messageBytes());
+          ASSERT_LE(wire::kHeaderBytes + tiles * codec.format.tileBytes(),
+                    plan.chunk(0).messageBytes());
           ASSERT_LE(plan.layout.shardElems(shard), tiles * wire::kTileElems);
         }
       }
@@ -87,10 +88,10 @@ TEST(CollectivePlan, FixedShardsAreWhatNcclSaysAndFitTheMessage) {
           const auto plan = planOf(kind, count, rank, ranks);
           ASSERT_EQ(plan.layout.shardElems(rank), count);
           ASSERT_EQ(plan.layout.firstElem(rank), rank * count);
-          ASSERT_EQ(plan.ownByteOffset(), rank * count * 4);
+          ASSERT_EQ(plan.ownByteOffset(plan.chunk(0)), rank * count * 4);
           ASSERT_LE(count, plan.layout.shardTiles(rank) * wire::kTileElems);
-          ASSERT_EQ(plan.ownShard().count, count);
-          ASSERT_EQ(plan.ownShard().strideBytes(), plan.messageBytes())
+          ASSERT_EQ(plan.chunk(0).shardAlone(rank).count, count);
+          ASSERT_EQ(plan.chunk(0).shardAlone(rank).strideBytes(), plan.chunk(0).messageBytes())
               << "what is encoded alone lies where the whole bucket's layout wants it";
         }
 }
@@ -101,12 +102,103 @@ TEST(CollectivePlan, MessagesAreEqualAlignedAndFillTheBuffer) {
       for (const uint64_t count : kCounts)
         for (uint32_t ranks = 1; ranks <= 9; ++ranks) {
           const auto plan = planOf(kind, count, ranks - 1, ranks, codec.format);
-          ASSERT_EQ(plan.messageBytes() % 16, 0u) << "16-byte accesses stay aligned";
-          ASSERT_EQ(plan.bufferBytes(), plan.messageBytes() * ranks);
-          ASSERT_EQ(plan.shardOffset(ranks), plan.bufferBytes());
-          ASSERT_EQ(plan.messageBytes(),
-                    planOf(kind, count, 0, ranks, codec.format).messageBytes());
+          ASSERT_EQ(plan.chunk(0).messageBytes() % 16, 0u) << "16-byte accesses stay aligned";
+          ASSERT_EQ(plan.bufferBytes(), plan.chunk(0).messageBytes() * ranks);
+          ASSERT_EQ(plan.chunk(0).shardOffset(ranks), plan.bufferBytes());
+          ASSERT_EQ(plan.chunk(0).messageBytes(),
+                    planOf(kind, count, 0, ranks, codec.format).chunk(0).messageBytes());
         }
+}
+
+// Each is a bucket of its own to messages and launches; together they are the bucket.
+TEST(CollectivePlan, ChunksLieOneBehindTheOtherAndCoverTheShards) {
+  for (const uint64_t count : kCounts)
+    for (uint32_t ranks = 1; ranks <= 9; ++ranks)
+      for (uint32_t nChunks = 1; nChunks <= kMaxChunks; ++nChunks) {
+        const auto plan = planCollective({CallKind::allReduce, OpClass::sum, ncclBfloat16, count},
+                                         ElementType::bf16, kQ4, ranks - 1, ranks, {nChunks});
+        ASSERT_EQ(plan.nChunks(), nChunks);
+        uint64_t offset = 0, owned = 0;
+        for (uint32_t index = 0; index < nChunks; ++index) {
+          const ChunkPlan chunk = plan.chunk(index);
+          ASSERT_EQ(chunk.bufferOffset, offset);
+          ASSERT_EQ(chunk.bufferOffset % 16, 0u);
+          ASSERT_EQ(plan.ownByteOffset(chunk),
+                    (plan.layout.firstElem(plan.rank) + owned) * sizeof(uint16_t));
+          ASSERT_EQ(plan.residualOffset(ResidualType::fp32, chunk), owned * sizeof(float));
+          offset += chunk.shardOffset(ranks);
+          owned += chunk.layout.shardElems(plan.rank);
+        }
+        ASSERT_EQ(plan.bufferBytes(), offset);
+        ASSERT_EQ(owned, plan.layout.shardElems(plan.rank));
+        ASSERT_EQ(plan.wireBytes(), 2 * (ranks - 1) * (offset / ranks));
+      }
+}
+
+// Both ranks have the same plan but for their number, and send all of it once.
+TEST(CollectivePlan, APairSendsTheBucketAsOneShard) {
+  for (const uint64_t count : kCounts)
+    for (uint32_t nChunks = 1; nChunks <= kMaxChunks; ++nChunks) {
+      const auto planAt = [&](uint32_t rank, bool mayPair) {
+        return planCollective({CallKind::allReduce, OpClass::avg, ncclBfloat16, count},
+                              ElementType::bf16, kQ4, rank, 2, {nChunks, mayPair});
+      };
+      const CollectivePlan plan = planAt(1, true);
+      ASSERT_TRUE(plan.isPair);
+      ASSERT_TRUE(plan.exchanges() && !plan.gathers());
+      ASSERT_EQ(plan.nRanks(), 2u);
+      ASSERT_EQ(plan.factor, 0.5f);
+      ASSERT_EQ(plan.planId, planAt(0, true).planId);
+      ASSERT_NE(plan.planId, planAt(1, false).planId);
+      ASSERT_EQ(plan.wireBytes(), plan.bufferBytes());
+      ASSERT_EQ(plan.uncompressedWireBytes(), planAt(1, false).uncompressedWireBytes());
+      ASSERT_EQ(plan.encodeResidualBytes(ResidualType::fp32), 4 * count);
+      ASSERT_EQ(plan.reduceResidualBytes(ResidualType::fp32), 0u);
+      uint64_t offset = 0, first = 0;
+      for (uint32_t index = 0; index < nChunks; ++index) {
+        const ChunkPlan chunk = plan.chunk(index);
+        ASSERT_EQ(chunk.bufferOffset, offset);
+        ASSERT_EQ(chunk.layout.firstElem(0), first);
+        offset += chunk.messageBytes();
+        first += chunk.layout.shardElems(0);
+      }
+      ASSERT_EQ(plan.bufferBytes(), offset);
+      ASSERT_EQ(first, count);
+    }
+}
+
+TEST(CollectivePlan, OnlyAllReducesOfTwoRanksArePairs) {
+  for (const CallKind kind : kKinds)
+    for (uint32_t ranks = 1; ranks <= 9; ++ranks) {
+      const auto plan = planCollective({kind, OpClass::sum, ncclFloat32, 1 << 20},
+                                       ElementType::fp32, kQ8, 0, ranks, {1, true});
+      EXPECT_EQ(plan.isPair, kind == CallKind::allReduce && ranks == 2);
+      EXPECT_EQ(plan.nRanks(), ranks);
+    }
+}
+
+TEST(CollectivePlan, OtherKindsHaveOneChunk) {
+  for (const CallKind kind : {CallKind::reduceScatter, CallKind::allGather})
+    EXPECT_EQ(planCollective({kind, OpClass::sum, ncclFloat32, 1 << 20}, ElementType::fp32, kQ8, 0,
+                             4, {8})
+                  .nChunks(),
+              1u);
+}
+
+TEST(CollectivePlan, ManyValuesMakeManyChunks) {
+  EXPECT_EQ(chunksOf(0, 2, 1000), 1u);
+  EXPECT_EQ(chunksOf((2 << 20) - 1, 2, 1 << 20), 1u);
+  EXPECT_EQ(chunksOf(2 << 20, 2, 1 << 20), 2u);
+  EXPECT_EQ(chunksOf(uint64_t{1} << 40, 2, 1000), kMaxChunks);
+}
+
+// Else the padding of their messages would be more than the bucket.
+TEST(CollectivePlan, SmallShardsAreNotCutIntoChunks) {
+  for (const uint32_t nShards : {64u, 1024u}) {
+    const uint64_t count = uint64_t{nShards} * 64 * 1024;
+    EXPECT_EQ(chunksOf(count, nShards, 1), 1u);
+    EXPECT_EQ(chunksOf(3 * count, nShards, 1), 3u);
+  }
 }
 
 TEST(CollectivePlan, IdsDifferExactlyWhenPlansDo) {
@@ -132,10 +224,10 @@ TEST(CollectivePlan, BytesOfAnAllReduce) {
   // 4 ranks, 4 Mi values at 4 bits: 1024 tiles of 544 bytes and a header per shard, to 3 peers,
   // twice.
   const auto plan = planOf(CallKind::allReduce, 4u << 20, 1, 4, kQ4);
-  EXPECT_EQ(plan.messageBytes(), 16u + 1024u * 544u);
-  EXPECT_EQ(plan.wireBytes(), 2u * 3u * plan.messageBytes());
+  EXPECT_EQ(plan.chunk(0).messageBytes(), 16u + 1024u * 544u);
+  EXPECT_EQ(plan.wireBytes(), 2u * 3u * plan.chunk(0).messageBytes());
   EXPECT_EQ(plan.inputBytes(), 16u << 20);
-  EXPECT_EQ(plan.ownByteOffset(), 4u << 20);
+  EXPECT_EQ(plan.ownByteOffset(plan.chunk(0)), 4u << 20);
   EXPECT_EQ(plan.encodeResidualBytes(ResidualType::fp32), 16u << 20);
   EXPECT_EQ(plan.reduceResidualBytes(ResidualType::fp32), 4u << 20);
 }
@@ -143,8 +235,8 @@ TEST(CollectivePlan, BytesOfAnAllReduce) {
 TEST(CollectivePlan, ReduceScatterAndAllGatherSendHalfOfItAndKeepNoResidual) {
   for (const CallKind kind : {CallKind::reduceScatter, CallKind::allGather}) {
     const auto plan = planOf(kind, 1u << 20, 1, 4);
-    EXPECT_EQ(plan.messageBytes(), 16u + 1024u * 1056u);
-    EXPECT_EQ(plan.wireBytes(), 3u * plan.messageBytes());
+    EXPECT_EQ(plan.chunk(0).messageBytes(), 16u + 1024u * 1056u);
+    EXPECT_EQ(plan.wireBytes(), 3u * plan.chunk(0).messageBytes());
     EXPECT_EQ(plan.inputBytes(), 16u << 20);
     EXPECT_EQ(plan.encodeResidualBytes(ResidualType::fp32), 0u);
     EXPECT_EQ(plan.reduceResidualBytes(ResidualType::fp32), 0u);
@@ -158,16 +250,16 @@ TEST(CollectivePlan, SizesBeyond32BitsAreExact) {
   for (const CallKind kind : {CallKind::reduceScatter, CallKind::allGather}) {
     const auto plan = planOf(kind, kShard, 7, 8);
     EXPECT_EQ(plan.layout.count, 8 * kShard);
-    EXPECT_EQ(plan.messageBytes(), 16 + ((1ull << 21) + 1) * 1056);
-    EXPECT_EQ(plan.bufferBytes(), 8 * plan.messageBytes());
-    EXPECT_EQ(plan.shardOffset(7), 7 * plan.messageBytes());
-    EXPECT_EQ(plan.ownByteOffset(), 7 * kShard * 4);
+    EXPECT_EQ(plan.chunk(0).messageBytes(), 16 + ((1ull << 21) + 1) * 1056);
+    EXPECT_EQ(plan.bufferBytes(), 8 * plan.chunk(0).messageBytes());
+    EXPECT_EQ(plan.chunk(0).shardOffset(7), 7 * plan.chunk(0).messageBytes());
+    EXPECT_EQ(plan.ownByteOffset(plan.chunk(0)), 7 * kShard * 4);
     EXPECT_EQ(plan.inputBytes(), 32 * kShard);
-    EXPECT_EQ(plan.wireBytes(), 7 * plan.messageBytes());
+    EXPECT_EQ(plan.wireBytes(), 7 * plan.chunk(0).messageBytes());
   }
   const auto plan = planOf(CallKind::allReduce, 1ull << 34, 3, 4, kQ8);
-  EXPECT_EQ(plan.messageBytes(), 16 + (1ull << 22) * 1056);
-  EXPECT_EQ(plan.wireBytes(), 6 * plan.messageBytes());
+  EXPECT_EQ(plan.chunk(0).messageBytes(), 16 + (1ull << 22) * 1056);
+  EXPECT_EQ(plan.wireBytes(), 6 * plan.chunk(0).messageBytes());
   EXPECT_EQ(plan.encodeResidualBytes(ResidualType::fp32), 1ull << 36);
   EXPECT_EQ(plan.reduceResidualBytes(ResidualType::fp32), 1ull << 34);
 }

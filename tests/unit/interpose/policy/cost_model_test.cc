@@ -139,6 +139,34 @@ TEST(CostModel, TwoRanksMayExchangeOnce) {
   EXPECT_EQ(predict(Scheme::pair, call, realistic({4, 4})), std::nullopt);
 }
 
+TEST(CostModel, OfCompressedSchemesOneIsDone) {
+  for (const auto& [topology, scheme] : {std::pair{Topology{2, 2}, Scheme::pair},
+                                         {Topology{2, 1}, Scheme::pair},
+                                         {Topology{8, 2}, Scheme::hierarchical},
+                                         {Topology{8, 8}, Scheme::flat}}) {
+    EXPECT_EQ(compressedScheme(allReduce(1 << 20), topology), scheme);
+    // Whatever codec and link make of it.
+    for (const double nBytes : {1e4, 1e6, 1e8}) {
+      for (const double rate : {1e7, 1e9, 1e11}) {
+        CostFacts facts = realistic(topology);
+        facts.link.network.secondsPerByte = 1 / rate;
+        const Scheme best = fastestScheme(allReduce(nBytes), facts, true);
+        EXPECT_TRUE(infoOf(best).isExact || best == scheme) << infoOf(best).name;
+      }
+    }
+  }
+}
+
+TEST(CostModel, TwoHostsExchangeOnceInEachLane) {
+  const CostFacts facts = realistic({8, 2});
+  const CostedCall call = allReduce(1 << 28);
+  const auto made = predict(Scheme::hierarchical, call, facts);
+  const double encoded =
+      static_cast<double>(call.count) * facts.codec.tileBytes() / wire::kTileElems;
+  EXPECT_NEAR(made->hostLinkBytes / encoded, 1, 0.001);
+  EXPECT_EQ(made->quantisations, 1);
+}
+
 TEST(CostModel, ReduceScatterIsTheFirstHalf) {
   const CostFacts facts = ideal({8, 8});
   CostedCall call = allReduce(1 << 28);

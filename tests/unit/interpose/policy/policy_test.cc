@@ -30,6 +30,20 @@ TEST(Policy, CompressesALargeRecurringFloatSum) {
   EXPECT_EQ(decide(defaults(), kNetworked, average, kOften), Reason::none);
 }
 
+TEST(Policy, HostsSumUpWhatIsTheSameOnAllTheirRanks) {
+  Params params = defaults();
+  const auto sums = [&](CallKind kind, OpClass op) {
+    return sumsInHosts(params, {kind, op, ncclFloat32, 1 << 20});
+  };
+  EXPECT_TRUE(sums(CallKind::allReduce, OpClass::sum));
+  EXPECT_TRUE(sums(CallKind::allReduce, OpClass::avg));
+  EXPECT_FALSE(sums(CallKind::allReduce, OpClass::preMulSum)) << "each rank has its scalar";
+  EXPECT_FALSE(sums(CallKind::reduceScatter, OpClass::sum));
+  EXPECT_FALSE(sums(CallKind::allGather, OpClass::none));
+  params.hierarchy = HierarchyChoice::off;
+  EXPECT_FALSE(sums(CallKind::allReduce, OpClass::sum));
+}
+
 TEST(Policy, TheLastTwoWarmUpCallsGetTheRanksReady) {
   // With the default of three warm-up calls the second and the third prepare, and the fourth is the
   // first that can be compressed.
@@ -62,6 +76,23 @@ TEST(Policy, EveryFactOfTheCommunicatorCanStopIt) {
   EXPECT_EQ(decide(defaults(), alone, kGradients, kOften), Reason::oneRank);
   EXPECT_EQ(decide(defaults(), split, kGradients, kOften), Reason::notAgreed);
   EXPECT_EQ(decide(defaults(), local, kGradients, kOften), Reason::sameHost);
+}
+
+TEST(Policy, OnOneHostOnlyPcieIsSlowEnough) {
+  CommFacts unknown = kNetworked;
+  unknown.severalHosts = false;
+  CommFacts pcie = unknown;
+  pcie.isOnPcie = true;
+  const auto reasonWith = [](SameHostChoice choice, const CommFacts& comm) {
+    Params params = defaults();
+    params.sameHost = choice;
+    return decide(params, comm, kGradients, kOften);
+  };
+  EXPECT_EQ(reasonWith(SameHostChoice::automatic, pcie), Reason::none);
+  EXPECT_EQ(reasonWith(SameHostChoice::automatic, unknown), Reason::sameHost);
+  EXPECT_EQ(reasonWith(SameHostChoice::pass, pcie), Reason::sameHost);
+  EXPECT_EQ(reasonWith(SameHostChoice::pass, kNetworked), Reason::none);
+  EXPECT_EQ(reasonWith(SameHostChoice::compress, unknown), Reason::none);
 }
 
 Params withKinds(bool reduceScatter, bool allGather) {

@@ -92,6 +92,21 @@ int captureId(void* stream, uint64_t* id) {
   return record("captureId");
 }
 
+int streamCreate(void** stream) {
+  const std::lock_guard lock(mutex);
+  if (const int error = record("streamCreate")) return error;
+  *stream = malloc(1);
+  fakeDevice().streams.insert(*stream);
+  return 0;
+}
+
+int streamDestroy(void* stream) {
+  const std::lock_guard lock(mutex);
+  fakeDevice().streams.erase(stream);
+  free(stream);
+  return record("streamDestroy");
+}
+
 // Each thread has a mode of its own; tests look at the program's.
 int exchangeCaptureMode(int* mode) {
   if (std::this_thread::get_id() != programThread) return 0;
@@ -172,9 +187,9 @@ int setDevice(int device) {
 }
 
 template <class Launch>
-int launch(const char* name, void (*host::HostCodec::*run)(const Launch&),
-           const Launch* arguments) {
-  if (const int error = record(name)) return error;
+int launch(const char* name, void (*host::HostCodec::*run)(const Launch&), const Launch* arguments,
+           const void* stream) {
+  if (const int error = recordOrdering(name, nullptr, stream)) return error;
   timeline().push_back(name);
   (host::fastestHostCodec().*run)(*arguments);
   return 0;
@@ -185,6 +200,7 @@ DeviceTable makeTable() {
   t.version = kDeviceTableVersion;
   t.size = sizeof t;
   t.name = "fake";
+  t.chunkValues = uint64_t{1} << 40;
   t.initialise = [] { return 0; };
   t.errorName = [](int error) { return error == kInjected ? "injectedError" : "otherError"; };
   t.getDevice = getDevice;
@@ -192,6 +208,7 @@ DeviceTable makeTable() {
   t.pciBusId = [](char* text, int size) {
     return snprintf(text, static_cast<size_t>(size), "0000:01:00.0") > 0 ? 0 : kInjected;
   };
+  t.nvlinks = [](int*) { return kInjected; };  // not known
   t.allocate = allocate;
   t.release = release;
   t.allocateHost = allocate;
@@ -202,6 +219,8 @@ DeviceTable makeTable() {
   t.copyNow = copyNow;
   t.captureId = captureId;
   t.streamSynchronize = [](void*) { return record("streamSynchronize"); };
+  t.streamCreate = streamCreate;
+  t.streamDestroy = streamDestroy;
   t.exchangeCaptureMode = exchangeCaptureMode;
   t.eventCreate = eventCreate;
   t.timedEventCreate = timedEventCreate;
@@ -214,20 +233,23 @@ DeviceTable makeTable() {
   t.streamWaitEventInGraph = streamWaitEventInGraph;
   t.rangePush = [](const char* name) { fakeDevice().ranges.push_back(name); };
   t.rangePop = [] { fakeDevice().ranges.pop_back(); };
-  t.encode = [](const EncodeLaunch* l, void*) {
-    return launch("encode", &host::HostCodec::encodeShards, l);
+  t.encode = [](const EncodeLaunch* l, void* stream) {
+    return launch("encode", &host::HostCodec::encodeShards, l, stream);
   };
-  t.reduce = [](const ReduceLaunch* l, void*) {
-    return launch("reduce", &host::HostCodec::reduceShard, l);
+  t.reduce = [](const ReduceLaunch* l, void* stream) {
+    return launch("reduce", &host::HostCodec::reduceShard, l, stream);
   };
-  t.decode = [](const DecodeLaunch* l, void*) {
-    return launch("decode", &host::HostCodec::decodeShards, l);
+  t.decode = [](const DecodeLaunch* l, void* stream) {
+    return launch("decode", &host::HostCodec::decodeShards, l, stream);
   };
-  t.probe = [](const ProbeLaunch* l, void*) {
-    return launch("probe", &host::HostCodec::probeInput, l);
+  t.probe = [](const ProbeLaunch* l, void* stream) {
+    return launch("probe", &host::HostCodec::probeInput, l, stream);
   };
-  t.tally = [](const TallyLaunch* l, void*) {
-    return launch("tally", &host::HostCodec::tallyTiles, l);
+  t.tally = [](const TallyLaunch* l, void* stream) {
+    return launch("tally", &host::HostCodec::tallyTiles, l, stream);
+  };
+  t.sum = [](const SumLaunch* l, void* stream) {
+    return launch("sum", &host::HostCodec::sumParts, l, stream);
   };
   return t;
 }
@@ -268,6 +290,7 @@ std::vector<std::string>& timeline() {
 void FakeDevice::reset() {
   for (const auto& [pointer, size] : memory) free(pointer);
   for (const auto& [event, capture] : events) free(const_cast<void*>(event));
+  for (void* stream : streams) free(stream);
   *this = FakeDevice();
   timeline().clear();
 }

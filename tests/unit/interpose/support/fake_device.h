@@ -16,11 +16,12 @@ namespace cinch::test {
 inline constexpr int kInjected = 719;  // what a failing call returns
 inline constexpr int kIllegal = 905;   // what CUDA forbids in, or of, captures
 
-// A call that orders work: "eventRecord", "streamWaitEvent" or one of their graph forms.
+// A call that orders work: "eventRecord", "streamWaitEvent" or one of their graph forms; or work:
+// a launch, or what NCCL has launched.
 struct Ordering {
   std::string call;
   const void* stream;
-  const void* event;
+  const void* event;   // null: work
   uint64_t captureId;  // of the stream, 0 for none
 };
 
@@ -30,6 +31,7 @@ struct FakeDevice {
   std::map<void*, size_t> memory;            // live allocations
   std::map<const void*, uint64_t> events;    // live ones, and the capture they were recorded in
   std::map<const void*, uint64_t> captures;  // of streams
+  std::set<void*> streams;                   // live ones that Cinch made
   std::vector<std::string> ranges;           // open ones
   int device = 0;
   std::set<int> devicesUsed;  // current at any call that a null stream or an allocation depends on

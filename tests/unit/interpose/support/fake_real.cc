@@ -105,27 +105,27 @@ ncclResult_t answer(const char* name, Value value, Value* out) {
 
 void addMessages(RealNccl& t) {
   t.Send = [](const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-              CUstream_st*) {
-    return fakeReal().move({rankOf(comm), "Send", peer, send, nullptr, count, type});
+              CUstream_st* stream) {
+    return fakeReal().move({rankOf(comm), "Send", peer, send, nullptr, count, type, stream});
   };
   t.Recv = [](void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-              CUstream_st*) {
-    return fakeReal().move({rankOf(comm), "Recv", peer, nullptr, recv, count, type});
+              CUstream_st* stream) {
+    return fakeReal().move({rankOf(comm), "Recv", peer, nullptr, recv, count, type, stream});
   };
 }
 
 void addCollectives(RealNccl& t) {
   t.AllGather = [](const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm,
-                   CUstream_st*) {
-    return fakeReal().move({rankOf(comm), "AllGather", -1, send, recv, count, type});
+                   CUstream_st* stream) {
+    return fakeReal().move({rankOf(comm), "AllGather", -1, send, recv, count, type, stream});
   };
   t.AllReduce = [](const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t,
-                   ncclComm_t comm, CUstream_st*) {
-    return fakeReal().move({rankOf(comm), "AllReduce", -1, send, recv, count, type});
+                   ncclComm_t comm, CUstream_st* stream) {
+    return fakeReal().move({rankOf(comm), "AllReduce", -1, send, recv, count, type, stream});
   };
   t.ReduceScatter = [](const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t,
-                       ncclComm_t comm, CUstream_st*) {
-    return fakeReal().move({rankOf(comm), "ReduceScatter", -1, send, recv, count, type});
+                       ncclComm_t comm, CUstream_st* stream) {
+    return fakeReal().move({rankOf(comm), "ReduceScatter", -1, send, recv, count, type, stream});
   };
 }
 
@@ -205,7 +205,10 @@ ncclResult_t FakeReal::poll(ncclResult_t* state) {
 }
 
 void FakeReal::launch() {
-  for (const FakeCall& call : recorded) waiting[call.from->world].push_back(call);
+  for (const FakeCall& call : recorded) {
+    waiting[call.from->world].push_back(call);
+    fakeDevice().orderings.push_back({call.name, call.stream, nullptr, 0});
+  }
   recorded.clear();
   for (auto& [world, calls] : waiting)
     while (matchOne(calls)) {

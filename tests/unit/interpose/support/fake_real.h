@@ -29,6 +29,7 @@ struct FakeCall {
   void* recv;
   size_t count;
   ncclDataType_t type;
+  const void* stream;
 };
 
 struct FakeReal {

@@ -10,9 +10,9 @@ float valueOf(size_t rank, size_t i) {
   return std::sin(static_cast<float>(i) * 0.01f + static_cast<float>(rank));
 }
 
-size_t shardsIn(CallKind kind, bool input) {
-  if (kind == CallKind::reduceScatter) return input ? 2 : 1;
-  return kind == CallKind::allGather && !input ? 2 : 1;
+size_t shardsIn(CallKind kind, bool input, size_t nRanks) {
+  if (kind == CallKind::reduceScatter) return input ? nRanks : 1;
+  return kind == CallKind::allGather && !input ? nRanks : 1;
 }
 
 }  // namespace
@@ -37,20 +37,22 @@ ncclResult_t Part::forward() const {
 }
 
 Work::Work(const TestRanks& ranks, CallKind kind, size_t count, ncclRedOp_t op) {
-  for (size_t rank = 0; rank < 2; ++rank) {
-    send_.emplace_back(count * shardsIn(kind, true));
-    recv_.emplace_back(count * shardsIn(kind, false));
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    send_.emplace_back(count * shardsIn(kind, true, ranks.size()));
+    recv_.emplace_back(count * shardsIn(kind, false, ranks.size()));
     for (size_t i = 0; i < send_[rank].size(); ++i) send_[rank][i] = valueOf(rank, i);
   }
-  for (size_t rank = 0; rank < 2; ++rank)
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
     parts_.push_back(
         {ranks[rank].get(),
          {kind, send_[rank].data(), recv_[rank].data(), count, ncclFloat32, op, 0, nullptr}});
 }
 
 ncclResult_t Work::submit() const {
-  const ncclResult_t first = part(0).submit(), second = part(1).submit();
-  return first != ncclSuccess ? first : second;
+  ncclResult_t result = ncclSuccess;
+  for (const Part& part : parts_)
+    if (const ncclResult_t own = part.submit(); result == ncclSuccess) result = own;
+  return result;
 }
 
 Slot& Work::slot(int rank) const {
@@ -74,8 +76,11 @@ std::vector<float> Work::expected(int rank, float factor) const {
   const size_t count = part(rank).call.count;
   const size_t from =
       part(rank).call.kind == CallKind::reduceScatter ? count * static_cast<size_t>(rank) : 0;
-  for (size_t i = from; i < from + count; ++i)
-    values.push_back(factor * (send_[0][i] + send_[1][i]));
+  for (size_t i = from; i < from + count; ++i) {
+    float sum = 0;
+    for (const auto& own : send_) sum += own[i];
+    values.push_back(factor * sum);
+  }
   return values;
 }
 
@@ -100,8 +105,8 @@ ncclResult_t runInGroup(const std::vector<const Work*>& works) {
 
 void JobTest::getReady(const Work& work) {
   for (int call = 0; call < 3; ++call) ASSERT_EQ(runInGroup({&work}), ncclSuccess);
-  ASSERT_EQ(work.slot(0).phase, SlotPhase::connected);
-  ASSERT_EQ(work.slot(1).phase, SlotPhase::connected);
+  for (int rank = 0; rank < work.nRanks(); ++rank)
+    ASSERT_EQ(work.slot(rank).phase, SlotPhase::connected);
   forget();
 }
 

@@ -1,4 +1,4 @@
-// A program on two ranks that one thread drives, as groups of one call for each rank.
+// A program on ranks that one thread drives, as groups of one call for each rank.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,8 @@ class Work {
   Work(const Work&) = delete;
 
   const Part& part(int rank) const { return parts_[static_cast<size_t>(rank)]; }
-  // Submits both parts; ncclSuccess where both succeeded.
+  int nRanks() const { return static_cast<int>(parts_.size()); }
+  // Submits all parts; ncclSuccess where all succeeded.
   ncclResult_t submit() const;
   // The slot of `rank`, which must have one.
   Slot& slot(int rank) const;

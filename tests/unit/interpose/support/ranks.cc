@@ -4,6 +4,7 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "interpose/comm/memory_reserve.h"
 #include "interpose/comm/report_writer.h"
@@ -21,12 +22,12 @@ UniqueId newId() {
   return id;
 }
 
-Hello helloOf(int rank, int nRanks, const std::string& refusal) {
+Hello helloOf(int rank, int nRanks, uint64_t host, const std::string& refusal) {
   Hello hello;
   hello.rank = rank;
   hello.nRanks = nRanks;
-  hello.hostId = static_cast<uint64_t>(rank);
-  hello.host = "host-" + std::to_string(rank);
+  hello.hostId = host;
+  hello.host = "host-" + std::to_string(host);
   hello.refusal = refusal;
   return hello;
 }
@@ -76,21 +77,31 @@ CommResources fakeResources() {
   return resources;
 }
 
-std::vector<std::unique_ptr<Agreement>> greetAll(int nRanks, const std::string& refusal) {
+Placement oneOnEachHost(int nRanks) {
+  Placement hosts(static_cast<size_t>(nRanks));
+  std::iota(hosts.begin(), hosts.end(), 0);
+  return hosts;
+}
+
+std::vector<std::unique_ptr<Agreement>> greetAll(const Placement& hosts,
+                                                 const std::string& refusal) {
   const UniqueId id = newId();
   std::vector<std::unique_ptr<Agreement>> all;
+  const auto nRanks = static_cast<int>(hosts.size());
   for (int rank = 0; rank < nRanks; ++rank)
-    all.push_back(greet(id, helloOf(rank, nRanks, rank == nRanks - 1 ? refusal : "")));
+    all.push_back(greet(id, helloOf(rank, nRanks, hosts[static_cast<size_t>(rank)],
+                                    rank == nRanks - 1 ? refusal : "")));
   return all;
 }
 
 std::unique_ptr<Agreement> greetAlone() {
-  return greet(newId(), helloOf(0, 2, ""));
+  return greet(newId(), helloOf(0, 2, 0, ""));
 }
 
-TestRanks makeRanks(int nRanks, int world) {
+TestRanks makeRanks(const Placement& hosts, int world) {
   TestRanks ranks;
-  auto channels = greetAll(nRanks);
+  auto channels = greetAll(hosts);
+  const auto nRanks = static_cast<int>(hosts.size());
   for (int rank = 0; rank < nRanks; ++rank)
     ranks.push_back(std::make_unique<TestRank>(
         FakeRank{rank, nRanks, world},

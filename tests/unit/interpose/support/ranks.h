@@ -1,5 +1,5 @@
 // All ranks of a communicator in one thread, on the fakes: they have said hello over a real
-// agreement channel, each from a host of its own.
+// agreement channel, each from a host of its own unless a test places them.
 #pragma once
 
 #include <map>
@@ -22,9 +22,18 @@ bool holdsNothing();
 
 CommResources fakeResources();
 
-// The ends of a channel between `nRanks` ranks, which have greeted and not heard the verdict. A
-// `refusal` is the last one's.
-std::vector<std::unique_ptr<Agreement>> greetAll(int nRanks, const std::string& refusal = "");
+// The host of each rank.
+using Placement = std::vector<uint64_t>;
+Placement oneOnEachHost(int nRanks);
+
+// The ends of a channel between ranks, which have greeted and not heard the verdict. A `refusal` is
+// the last one's.
+std::vector<std::unique_ptr<Agreement>> greetAll(const Placement& hosts,
+                                                 const std::string& refusal = "");
+inline std::vector<std::unique_ptr<Agreement>> greetAll(int nRanks,
+                                                        const std::string& refusal = "") {
+  return greetAll(oneOnEachHost(nRanks), refusal);
+}
 // Rank 0 of two, of which the other one does not come.
 std::unique_ptr<Agreement> greetAlone();
 
@@ -42,7 +51,10 @@ struct TestRank {
 using TestRanks = std::vector<std::unique_ptr<TestRank>>;
 
 // `world` tells communicators apart.
-TestRanks makeRanks(int nRanks, int world = 0);
+TestRanks makeRanks(const Placement& hosts, int world = 0);
+inline TestRanks makeRanks(int nRanks, int world = 0) {
+  return makeRanks(oneOnEachHost(nRanks), world);
+}
 
 // A communicator of two ranks that passes.
 TestRank passingRank();

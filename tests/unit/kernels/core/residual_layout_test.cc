@@ -40,6 +40,7 @@ TEST(ResidualLayout, ShardsPartitionTheBucket) {
     const uint64_t count = round < 1000 ? static_cast<uint64_t>(round) : random() % (1ull << 36);
     const auto nShards = static_cast<uint32_t>(1 + random() % 64);
     expectPartition({count, nShards, codec::formatOf("q4")});
+    expectPartition({count, nShards, codec::formatOf("q4"), 0, 1 + nShards % 8});
     expectPartition(ShardLayout::fixed(count, nShards, codec::formatOf("q2")));
   }
 }
@@ -51,6 +52,7 @@ TEST(ResidualLayout, MixedShardsPartitionTheBucketToo) {
   for (uint32_t nShards = 1; nShards <= 20; ++nShards) {
     const wire::MixedLayout mixed(16 * wire::kTileElems + 5, nShards, segments);
     expectPartition(mixed.layout());
+    expectPartition(wire::MixedLayout(16 * wire::kTileElems + 5, nShards, segments, 3).layout());
   }
 }
 

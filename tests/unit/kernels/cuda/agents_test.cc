@@ -65,6 +65,11 @@ TEST(Agents, TalliesEqualTheHost) {
     expectTalliesLikeHost(kSimtCodec, seed < 60 ? seed * 61 % 3100 : seed * 997 % 20000, seed);
 }
 
+TEST(Agents, SumsEqualTheReference) {
+  for (uint32_t seed = 0; seed < 90 && !testing::Test::HasFailure(); ++seed)
+    expectSumsLikeReference(kSimtCodec, seed < 60 ? seed * 61 % 3100 : seed * 997 % 20000, seed);
+}
+
 TEST(Agents, ProbesEqualTheHost) {
   for (uint32_t seed = 0; seed < 18 && !testing::Test::HasFailure(); ++seed)
     expectProbesLikeHost(kSimtCodec, seed % 2 ? seed * 997 % 9000 : 65536 + seed * 1009, seed);

@@ -37,15 +37,16 @@ def check_library(report, library):
 class DeviceTable(ctypes.Structure):
     """The head of DeviceTable in kernels/device_table.h."""
     _fields_ = [("version", ctypes.c_uint32), ("size", ctypes.c_uint32), ("name", ctypes.c_char_p),
-                ("initialise", ctypes.CFUNCTYPE(ctypes.c_int)),
+                ("chunk_values", ctypes.c_uint64), ("initialise", ctypes.CFUNCTYPE(ctypes.c_int)),
                 ("error_name", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_int))]
 
 
 def check_loading(report, library):
     """With no driver to be found, loading works and initialise() says what is missing."""
     table = DeviceTable.in_dll(ctypes.CDLL(library), SYMBOL)
-    report.check(table.version == 6 and table.size > ctypes.sizeof(DeviceTable),
+    report.check(table.version == 9 and table.size > ctypes.sizeof(DeviceTable),
                  f"loads: version {table.version}, {table.size} bytes, {table.name.decode()}")
+    report.check(table.chunk_values > 0, f"a chunk has {table.chunk_values} values")
     error = table.initialise()
     name = table.error_name(error).decode()
     expected = r"cudaSuccess" if error == 0 else r"cudaError(InsufficientDriver|NoDevice|StubLibrary)"

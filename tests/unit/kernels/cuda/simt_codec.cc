@@ -4,6 +4,7 @@
 #include "kernels/cuda/agent/encode_agent.cuh"
 #include "kernels/cuda/agent/probe_agent.cuh"
 #include "kernels/cuda/agent/reduce_agent.cuh"
+#include "kernels/cuda/agent/sum_agent.cuh"
 #include "kernels/cuda/agent/tally_agent.cuh"
 #include "kernels/cuda/dispatch/instance.h"
 #include "tests/unit/kernels/cuda/simt_codec.h"
@@ -35,8 +36,10 @@ void encodeKernel(const EncodeLaunch& launch) {
 
 template <class Elements, class Codecs>
 void reduceKernel(const ReduceLaunch& launch) {
-  if (launch.values)
-    cuda::ReduceIntoValuesAgent<Elements, Codecs>(launch).run();
+  if (launch.ownCodes)
+    cuda::ReduceIntoValuesAgent<Elements, Codecs, cuda::Parts::ofTwoCodes>(launch).run();
+  else if (launch.values)
+    cuda::ReduceIntoValuesAgent<Elements, Codecs, cuda::Parts::ofRanks>(launch).run();
   else
     cuda::ReduceAgent<Elements, Codecs>(launch).run();
 }
@@ -101,9 +104,19 @@ void probeInput(const ProbeLaunch& launch) {
   });
 }
 
+template <ElementType type>
+void sumAs(const SumLaunch& launch) {
+  const Kernel<SumLaunch> kernel = [](const SumLaunch& each) { cuda::SumAgent<type>(each).run(); };
+  runGrid(kernel, launch, 1);
+}
+
+void sumParts(const SumLaunch& launch) {
+  cuda::withType(launch.type, [&]<ElementType type>() { sumAs<type>(launch); });
+}
+
 }  // namespace
 
-const host::HostCodec kSimtCodec = {"simt",       encodeShards, reduceShard,
-                                    decodeShards, probeInput,   tallyTiles};
+const host::HostCodec kSimtCodec = {"simt",     encodeShards, reduceShard, decodeShards,
+                                    probeInput, tallyTiles,   sumParts};
 
 }  // namespace cinch::test

@@ -67,6 +67,26 @@ TEST(Quality, MeasuredErrorIsTheTrueError) {
   }
 }
 
+// All ranks end alike, and the error is no other than that of one piece.
+void expectRunsAgree(wire::CodecFormat codec, uint32_t nChunks) {
+  constexpr uint64_t kCount = 41 * wire::kTileElems + 77;
+  Collective settings{.count = kCount, .nRanks = 4, .codec = codec};
+  VirtualRanks whole(settings, host::fastestHostCodec());
+  settings.nChunks = nChunks;
+  VirtualRanks chunked(settings, host::fastestHostCodec());
+  for (VirtualRanks* ranks : {&whole, &chunked}) {
+    setGaussianInputs(*ranks, kCount, 3);
+    ranks->run();
+  }
+  const std::vector<double> exact = exactSum(whole, 4, kCount);
+  const double one = nmse(whole.outputOf(0), exact);
+  EXPECT_NEAR(nmse(chunked.outputOf(0), exact), one, 0.1 * one) << nameOf(codec);
+  for (size_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(chunked[rank].output, chunked[0].output) << nameOf(codec);
+    EXPECT_EQ(chunked[rank].fault, 0u);
+  }
+}
+
 struct Case {
   uint32_t nRanks;
   wire::CodecFormat codec;
@@ -209,10 +229,14 @@ TEST_P(FeedbackTest, PersistentErrorVanishes) {
 
 INSTANTIATE_TEST_SUITE_P(Gains, FeedbackTest, testing::Values(0.1f, 1.0f));
 
-TEST(Specials, NanReachesAllRanksAndResidualsStartAgain) {
-  constexpr uint64_t kCount = 4000;
+class NanTest : public testing::TestWithParam<uint32_t> {};
+
+// Of whichever chunk.
+TEST_P(NanTest, ReachesAllRanksAndResidualsStartAgain) {
+  constexpr uint64_t kCount = 8000;
   for (const host::HostCodec& codec : host::hostCodecs()) {
-    const Collective settings{.count = kCount, .nRanks = 3, .feedback = true};
+    const Collective settings{
+        .count = kCount, .nRanks = 3, .feedback = true, .nChunks = GetParam()};
     VirtualRanks ranks(settings, codec);
     setGaussianInputs(ranks, kCount, 1);
     ranks.run();
@@ -238,6 +262,53 @@ TEST(Specials, NanReachesAllRanksAndResidualsStartAgain) {
     EXPECT_EQ(ranks[2].residual, fresh[2].residual) << codec.name;
     EXPECT_NE(ranks[0].state.poisonOrdinal, ranks[0].state.ordinal);
   }
+}
+
+INSTANTIATE_TEST_SUITE_P(Chunks, NanTest, testing::Values(1, 2));
+
+struct ChunkedCase {
+  wire::CodecFormat codec;
+  ResidualType residual;
+};
+
+class ChunkTest : public testing::TestWithParam<ChunkedCase> {};
+
+// Where the shards are the same, a call leaves the same in chunks as in one piece.
+TEST_P(ChunkTest, LeaveWhatOnePieceLeaves) {
+  constexpr uint64_t kCount = 3 * 4 * 2 * wire::kTileElems - 100;
+  for (const host::HostCodec& codec : host::hostCodecs()) {
+    Collective settings{.count = kCount,
+                        .nRanks = 3,
+                        .codec = GetParam().codec,
+                        .feedback = true,
+                        .rule = {.gain = 0.1f, .residualType = GetParam().residual}};
+    VirtualRanks whole(settings, codec);
+    settings.nChunks = 4;
+    VirtualRanks chunked(settings, codec);
+    for (uint32_t step = 0; step < 4; ++step) {
+      setGaussianInputs(whole, kCount, step);
+      setGaussianInputs(chunked, kCount, step);
+      whole.run();
+      chunked.run();
+      for (size_t rank = 0; rank < 3; ++rank) {
+        ASSERT_EQ(chunked[rank].output, whole[rank].output) << codec.name << " " << step;
+        ASSERT_EQ(chunked[rank].residual, whole[rank].residual) << codec.name << " " << step;
+        ASSERT_EQ(chunked[rank].ownerResidual, whole[rank].ownerResidual) << codec.name;
+        ASSERT_EQ(chunked[rank].state.ordinal, step + 2);
+        ASSERT_EQ(chunked[rank].fault, 0u);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, ChunkTest,
+                         testing::Values(ChunkedCase{codec::formatOf("q4"), ResidualType::fp32},
+                                         ChunkedCase{codec::formatOf("q2"), ResidualType::bf16},
+                                         ChunkedCase{codec::formatOf("sign"), ResidualType::int8}));
+
+TEST(Chunks, OfEveryCodecMakeOneResult) {
+  for (const codec::CodecInfo& each : codec::kCodecs)
+    for (uint32_t nChunks : {2, 5}) expectRunsAgree(each.format, nChunks);
 }
 
 TEST(Specials, OverflowOfTheOutputTypePoisonsToo) {

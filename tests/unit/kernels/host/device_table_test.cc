@@ -184,7 +184,7 @@ TEST_F(BoundTableTest, LaunchesRunTheCodec) {
   EXPECT_EQ(rank.state.ordinal, 2u);
 }
 
-TEST_F(BoundTableTest, ProbesAndTalliesReachTheCodec) {
+TEST_F(BoundTableTest, ProbesTalliesAndSumsReachTheCodec) {
   const auto values = gaussian(2500, 1);
   SlotState state{};
   state.ordinal = 1;
@@ -203,8 +203,19 @@ TEST_F(BoundTableTest, ProbesAndTalliesReachTheCodec) {
                              .type = ElementType::fp32,
                              .tallies = found.data()};
   EXPECT_EQ(table_->probe(&probing, nullptr), 0);
+  std::vector<float> sum(2500);
+  const SumLaunch summing{.own = values.data(),
+                          .others = residual.data(),
+                          .strideBytes = 0,
+                          .nParts = 2,
+                          .ownPosition = 1,
+                          .count = 2500,
+                          .type = ElementType::fp32,
+                          .sum = sum.data()};
   EXPECT_EQ(table_->tally(&tallying, nullptr), 0);
-  EXPECT_EQ(runtimeCalls(), std::vector<std::string>(2, "cudaLaunchHostFunc"));
+  EXPECT_EQ(table_->sum(&summing, nullptr), 0);
+  EXPECT_EQ(runtimeCalls(), std::vector<std::string>(3, "cudaLaunchHostFunc"));
+  EXPECT_EQ(sum[2499], 100.0f + values[2499]);
   EXPECT_EQ(probe.nCalls, 1u);
   EXPECT_EQ(probe.nOverflows, 1u);
   EXPECT_EQ(state.poisonOrdinal, 1u);

@@ -63,14 +63,15 @@ int fakeRetain(void* into, void*, unsigned, unsigned) {
 }
 
 std::vector<uint32_t> encodedSlots;
-int nReduced = 0, nDecoded = 0, nProbed = 0, nTallied = 0;
+int nReduced = 0, nDecoded = 0, nProbed = 0, nTallied = 0, nSummed = 0;
 
 class LaunchQueueTest : public testing::Test {
  protected:
   void SetUp() override {
     pending.clear();
     encodedSlots.clear();
-    nReduced = nDecoded = nProbed = nTallied = launchError = createError = retainError = 0;
+    nReduced = nDecoded = nProbed = nTallied = nSummed = launchError = createError = retainError =
+        0;
     capturingStream = nullptr;
     runtime_.cudaLaunchHostFunc = fakeLaunchHostFunc;
     runtime_.cudaStreamGetCaptureInfo = fakeGetCaptureInfo;
@@ -106,7 +107,8 @@ class LaunchQueueTest : public testing::Test {
       [](const ReduceLaunch&) { ++nReduced; },
       [](const DecodeLaunch&) { ++nDecoded; },
       [](const ProbeLaunch&) { ++nProbed; },
-      [](const TallyLaunch&) { ++nTallied; }};
+      [](const TallyLaunch&) { ++nTallied; },
+      [](const SumLaunch&) { ++nSummed; }};
   LaunchQueue queue_{runtime_, codec_};
 };
 
@@ -128,11 +130,13 @@ TEST_F(LaunchQueueTest, EachKindRunsItsFunction) {
   queue_.enqueue(DecodeLaunch{}, nullptr);
   for (int i = 0; i < 3; ++i) queue_.enqueue(ProbeLaunch{}, nullptr);
   for (int i = 0; i < 4; ++i) queue_.enqueue(TallyLaunch{}, nullptr);
+  for (int i = 0; i < 5; ++i) queue_.enqueue(SumLaunch{}, nullptr);
   runPending();
   EXPECT_EQ(nReduced, 1);
   EXPECT_EQ(nDecoded, 2);
   EXPECT_EQ(nProbed, 3);
   EXPECT_EQ(nTallied, 4);
+  EXPECT_EQ(nSummed, 5);
   EXPECT_TRUE(encodedSlots.empty());
 }
 

@@ -88,12 +88,53 @@ TEST(MixedLayout, ABucketOfFewTilesLeavesShardsEmpty) {
   EXPECT_EQ(layout.strideBytes(), kHeaderBytes + 544u);
 }
 
+// Every tile is in one chunk of its shard, and chunks are equal to within a tile.
+void expectChunks(const ShardLayout& whole, uint64_t largestTile) {
+  uint64_t tile = 0;
+  for (uint32_t shard = 0; shard < whole.nShards; ++shard) {
+    EXPECT_EQ(whole.firstTile(shard), tile);
+    for (uint32_t index = 0; index < whole.nChunks; ++index) {
+      const ShardLayout chunk = whole.ofChunk(index);
+      EXPECT_EQ(chunk.firstTile(shard), tile);
+      EXPECT_EQ(chunk.firstElem(shard), std::min(tile * kTileElems, whole.count));
+      EXPECT_GE(chunk.strideBytes(), chunk.usedBytes(shard));
+      EXPECT_LE(chunk.strideBytes(), whole.ofChunk(0).strideBytes() + 2 * largestTile);
+      uint64_t inPieces = 0;
+      for (uint32_t i = 0; i < chunk.nPieces(shard); ++i) inPieces += chunk.piece(shard, i).nTiles;
+      EXPECT_GE(inPieces, chunk.shardTiles(shard));
+      tile += chunk.shardTiles(shard);
+    }
+    EXPECT_EQ(whole.firstTile(shard) + whole.shardTiles(shard), tile);
+  }
+  EXPECT_EQ(tile, whole.tiles());
+}
+
+TEST(MixedLayout, ChunksCoverTheirShards) {
+  constexpr uint64_t kLargestTile = 2064;
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    const uint64_t nTiles = 1 + seed * 7 % 300, count = nTiles * kTileElems - seed % kTileElems;
+    const uint32_t nShards = 1 + seed % 9, nChunks = 1 + seed % 8;
+    const MixedLayout mixed(count, nShards, randomSegments(nTiles, seed), nChunks);
+    expectChunks(mixed.layout(), kLargestTile);
+    const CodecFormat codec = codec::formatOf("q4");
+    expectChunks({count, nShards, codec, 0, nChunks}, codec.tileBytes());
+  }
+}
+
 TEST(MixedLayout, ACopyOfTheTablesReadsTheSame) {
   const MixedLayout mixed(100 * kTileElems, 3, randomSegments(100, 4));
   std::vector<uint64_t> copy((mixed.tableBytes() + 7) / 8);
   mixed.copyTables(copy.data());
   EXPECT_EQ(codecsByTile(mixed.layoutAt(copy.data())), codecsByTile(mixed.layout()));
   EXPECT_EQ(mixed.layoutAt(copy.data()).strideBytes(), mixed.layout().strideBytes());
+}
+
+TEST(MixedLayout, ABucketOfNoValuesHasTablesToo) {
+  const MixedLayout mixed(0, 3, {}, 2);
+  std::vector<uint64_t> copy((mixed.tableBytes() + 7) / 8);
+  mixed.copyTables(copy.data());
+  EXPECT_EQ(mixed.layoutAt(copy.data()).ofChunk(0).nPieces(2), 0u);
+  EXPECT_EQ(mixed.layout().strideBytes(), kHeaderBytes);
 }
 
 }  // namespace

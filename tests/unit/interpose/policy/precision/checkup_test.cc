@@ -34,14 +34,15 @@ class Bucket {
     }
   }
 
-  // `excess` is the error of the result over |exact|^2.
-  Examination examined(double nmse) {
+  // `nmse` is the error of the result over |exact|^2; the own values have `share` of the power that
+  // the others' have.
+  Examination examined(double nmse, float share = 1) {
     own_.clear();
     result_.clear();
     for (const double power : powers_) {
       const auto p = static_cast<float>(power * 1024);
       // A Gaussian block of 128 has a range of some 5.2 standard deviations.
-      own_.push_back({p, 8 * 27 * p / 1024, 0, 0, 0});
+      own_.push_back({share * p, share * 8 * 27 * p / 1024, 0, 0, 0});
       const float exact = p / kRanks, error = static_cast<float>(nmse) * exact;
       result_.push_back({exact, 8 * 27 * exact / 1024, exact + error, exact, error});
     }
@@ -150,6 +151,23 @@ TEST(Adviser, ExpectsWhatTheorySays) {
   EXPECT_NEAR(adviser.finding().budget, theory, theory * 0.02);
   EXPECT_NEAR(adviser.finding().nmse, 0.02, 1e-5);
   EXPECT_NEAR(adviser.finding().powerRatio, 1.02, 1e-5);
+}
+
+// Where two hosts of two ranks sum up first, the values of two ranks are coded instead of three.
+TEST(Adviser, ExpectsLessWhereHostsSumUpFirst) {
+  const auto budgetOf = [](uint32_t nHosts) {
+    Adviser::Facts own = facts();
+    own.nHosts = nHosts;
+    own.nLanes = nHosts ? kRanks / nHosts : 1;
+    Adviser adviser(own, {&codecOf("q4"), false, segmentsOf(kCount, {})});
+    Bucket bucket(1);
+    (void)adviser.advise(bucket.examined(0, 8), 0);
+    return adviser.finding().budget;
+  };
+  // In errors of the sum: of n ranks with 8 times 4 of its power, 1 / 16 by the factor; and its
+  // own.
+  EXPECT_NEAR(budgetOf(2) / budgetOf(0), (2 * 8 * 4 / 16.0 + 1) / (3 * 8 * 4 / 16.0 + 1), 0.01);
+  EXPECT_NEAR(budgetOf(4) / budgetOf(0), 1, 1e-12);
 }
 
 TEST(Adviser, RaisesThePrecisionAfterThreeBreachesAndPassesInTheEnd) {

@@ -63,6 +63,23 @@ bool isAccepted(const Bytes& bytes, const PrecisionPlan& expected = smallPlan())
   return decodePlan(bytes, slotOf(expected)).ok();
 }
 
+TEST(CutRuns, AreThoseOfTheTilesAskedFor) {
+  const auto q4 = codec::formatOf("q4"), h2 = codec::formatOf("h2");
+  const std::vector<wire::Segment> runs = {{3, q4}, {5, h2}, {2, q4}};
+  const auto textOf = [&](uint64_t first, uint64_t n) {
+    std::string text;
+    for (const wire::Segment& run : cutRuns(runs, first, n))
+      text += std::to_string(run.nTiles) + (run.codec == q4 ? "q4 " : "h2 ");
+    return text;
+  };
+  EXPECT_EQ(textOf(0, 10), "3q4 5h2 2q4 ");
+  EXPECT_EQ(textOf(0, 3), "3q4 ");
+  EXPECT_EQ(textOf(3, 4), "4h2 ");
+  EXPECT_EQ(textOf(2, 7), "1q4 5h2 1q4 ");
+  EXPECT_EQ(textOf(9, 1), "1q4 ");
+  EXPECT_EQ(textOf(4, 0), "");
+}
+
 TEST(PrecisionPlan, ComesBack) {
   std::mt19937_64 random(1);
   for (size_t nRuns : {1u, 2u, 3u, 100u, 1000u, kMaxSegments}) {

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""How many bytes leave the hosts where ranks share them? The same AllReduces with and without sums
+inside the hosts (CINCH_HIERARCHY), and plain, counted at the hosts' interfaces.
+
+    bench/schedule/hosts.py BUILD [--hosts 2] [--ranks-per-host 2] [--bytes 8388608] [--codec q4]
+
+Every host is a network namespace (needs root). Prints one JSON object. Bytes are those of one call on
+all hosts together, with all that the network adds: the difference between two runs, by their calls.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+sys.dont_write_bytecode = True
+
+from lab.network import SlowLinks, remove_leftovers  # noqa: E402
+from schedule.job import Runner, Task  # noqa: E402
+
+FEW, MANY = 10, 30  # calls
+HOSTS, RANKS_PER_HOST, BYTES, CODEC = 2, 2, 8 << 20, "q4"
+FLAT, IN_HOSTS, PLAIN = "flat", "hierarchical", "plain"
+
+
+class Counted:
+    """Jobs over one network, by what their hosts send."""
+
+    def __init__(self, build, network, options):
+        self._runner, self._network, self._options = Runner(build, network), network, options
+
+    def _task(self, way, calls):
+        plan, per_host = [(self._options.bytes, calls)], self._options.ranks_per_host
+        if way == PLAIN:
+            return Task("pass", plan, ranks_per_host=per_host)
+        hierarchy = "off" if way == FLAT else "auto"
+        return Task(
+            self._options.codec,
+            plan,
+            ranks_per_host=per_host,
+            settings={"CINCH_HIERARCHY": hierarchy, "CINCH_GUARD_EVERY": "0"},
+        )
+
+    def _run(self, way, calls):
+        """(bytes, NMSE of the last result, whether all ranks had the same)"""
+        before = self._network.bytes_sent()
+        ranks = self._runner.run(self._task(way, calls))
+        errors = [rank[self._options.bytes].nmse for rank in ranks]
+        return self._network.bytes_sent() - before, errors[0][-1], all(e == errors[0] for e in errors)
+
+    def measure(self, way):
+        few, _, alike = self._run(way, FEW)
+        many, nmse, still_alike = self._run(way, MANY)
+        return {
+            "bytes_per_call": (many - few) / (MANY - FEW),
+            "nmse": nmse,
+            "ranks_alike": alike and still_alike,
+        }
+
+
+def measure(build, options=None):
+    options = options or parse([build])
+    remove_leftovers()
+    with SlowLinks(options.hosts, None, None) as network:
+        counted = Counted(build, network, options)
+        found = {way: counted.measure(way) for way in (PLAIN, FLAT, IN_HOSTS)}
+    return {
+        "hosts": options.hosts,
+        "ranks_per_host": options.ranks_per_host,
+        "bytes": options.bytes,
+        "codec": options.codec,
+        "ways": found,
+        "cross_host_bytes_ratio": found[FLAT]["bytes_per_call"] / found[IN_HOSTS]["bytes_per_call"],
+        "ranks_alike": all(way["ranks_alike"] for way in found.values()),
+    }
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("build")
+    parser.add_argument("--hosts", type=int, default=HOSTS)
+    parser.add_argument("--ranks-per-host", type=int, default=RANKS_PER_HOST)
+    parser.add_argument("--bytes", type=int, default=BYTES)
+    parser.add_argument("--codec", choices=("q8", "q4", "h3"), default=CODEC)
+    return parser.parse_args(arguments)
+
+
+def main():
+    options = parse(sys.argv[1:])
+    if os.geteuid() != 0:
+        sys.exit("network namespaces need root")
+    print(json.dumps(measure(options.build, options)))
+
+
+if __name__ == "__main__":
+    main()
