@@ -1,0 +1,2 @@
+// The program that the precompiled headers of all tests belong to.
+int main() { return 0; }
