@@ -3,7 +3,8 @@
 from lab.table import format_table
 
 MOST_RANKS = 4096
-SCHEMES = ("flat", "hierarchical", "grid")
+SCHEMES = ("pair", "flat", "hierarchical", "grid")
+SHOWN_ERRORS = ("flat", "hierarchical", "grid")
 
 
 def rank_counts(ranks_per_host):
@@ -43,13 +44,13 @@ def sweep(model, facts, ranks_per_host):
 
 
 def table(rows):
-    heading = ("ranks", "hosts", "plain ms", "by", "flat ms", "hierarchical ms", "grid ms")
-    texts = [(*heading, "NMSE flat", "NMSE grid", "fastest")]
+    heading = ("ranks", "hosts", "plain ms", "by", *(f"{scheme} ms" for scheme in SCHEMES))
+    texts = [(*heading, *(f"NMSE {scheme}" for scheme in SHOWN_ERRORS), "fastest")]
     for row in rows:
         times = [f"{1e3 * row[s]['seconds']:.2f}" if row[s] else "-" for s in SCHEMES]
         errors = [
             f"{row[s]['nmse']:.2e}" if row[s] and row[s]["nmse"] is not None else "-"
-            for s in ("flat", "grid")
+            for s in SHOWN_ERRORS
         ]
         plain = (f"{1e3 * row['exact_s']:.2f}", row["exact"])
         texts.append((str(row["ranks"]), str(row["hosts"]), *plain, *times, *errors, row["fastest"]))

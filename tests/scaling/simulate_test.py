@@ -40,6 +40,8 @@ class Sweep(unittest.TestCase):
         for row in rows:
             self.assertIsNone(row["hierarchical"])
             self.assertEqual(row["grid"] is not None, row["ranks"] > 32)
+            self.assertEqual(row["pair"] is not None, row["ranks"] == 2)
+        self.assertAlmostEqual(rows[0]["pair"]["nmse"] / rows[0]["flat"]["nmse"], 1 / 1.5, places=3)
         errors = [row["flat"]["nmse"] for row in rows]
         self.assertEqual(errors, sorted(errors))
         self.assertAlmostEqual(errors[-1] / errors[0], 2 / 1.5, places=3)
