@@ -15,6 +15,7 @@ CINCH_PACKAGES=(
   "libcli11-dev     /usr/include/CLI/CLI.hpp"
   "libfmt-dev       /usr/include/fmt/core.h"
   "libgtest-dev     /usr/include/gtest/gtest.h"
+  "libibverbs-dev   /usr/include/infiniband/verbs.h"
   "nlohmann-json3-dev       /usr/include/nlohmann/json.hpp"
   "openmpi-bin      mpirun"
   "python3-jsonschema       /usr/lib/python3/dist-packages/jsonschema"

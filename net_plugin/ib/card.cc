@@ -1,0 +1,146 @@
+#include "net_plugin/ib/card.h"
+
+#include <algorithm>
+
+#include "common/byte_order.h"
+
+namespace cinch::net {
+namespace {
+
+constexpr uint32_t kMagic = 0x42496e43;  // "CnIB"
+constexpr uint16_t kVersion = 1;
+constexpr size_t kHeadBytes = 16;
+constexpr size_t kPortBytes = 32;
+constexpr size_t kQueueBytes = 16;
+constexpr uint32_t kMost24Bits = (1 << 24) - 1;
+constexpr uint8_t kMostMtu = 5;
+
+void encode(const PortCard& port, uint8_t* at) {
+  std::copy(port.gid.begin(), port.gid.end(), at);
+  storeLittle(port.lid, at + 16);
+  at[18] = static_cast<uint8_t>(port.link);
+  at[19] = port.mtu;
+  storeLittle(port.ringKey, at + 20);
+}
+
+void encode(const QueueCard& queue, uint8_t* at) {
+  storeLittle(queue.number, at);
+  storeLittle(queue.firstPacket, at + 4);
+  at[8] = queue.port;
+}
+
+bool isZero(std::span<const uint8_t> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
+}
+
+Error wrong(const char* what) {
+  return errorf(Status::remoteError, "the peer's card of its InfiniBand devices has %s", what);
+}
+
+Result<PortCard> parsePort(std::span<const uint8_t, kPortBytes> bytes) {
+  const uint8_t* at = bytes.data();
+  const bool isLink = at[18] == static_cast<uint8_t>(LinkKind::infiniband) ||
+                      at[18] == static_cast<uint8_t>(LinkKind::ethernet);
+  if (!isLink) return wrong("a port of an unknown link");
+  if (at[19] < 1 || at[19] > kMostMtu) return wrong("an unknown MTU");
+  if (!isZero(bytes.subspan<24>())) return wrong("something where zeros belong");
+  PortCard port = {.lid = loadLittle<uint16_t>(at + 16),
+                   .link = static_cast<LinkKind>(at[18]),
+                   .mtu = at[19],
+                   .ringKey = loadLittle<uint32_t>(at + 20)};
+  std::copy_n(at, port.gid.size(), port.gid.begin());
+  return port;
+}
+
+Result<QueueCard> parseQueue(std::span<const uint8_t, kQueueBytes> bytes, size_t nPorts) {
+  const uint8_t* at = bytes.data();
+  const QueueCard queue = {loadLittle<uint32_t>(at), loadLittle<uint32_t>(at + 4), at[8]};
+  if (queue.number > kMost24Bits || queue.firstPacket > kMost24Bits) {
+    return wrong("a queue's number above 24 bits");
+  }
+  if (queue.port >= nPorts) return wrong("a queue at a port that it does not have");
+  if (!isZero(bytes.subspan<9>())) return wrong("something where zeros belong");
+  return queue;
+}
+
+const char* nameOf(LinkKind link) {
+  return link == LinkKind::infiniband ? "InfiniBand" : "Ethernet (RoCE)";
+}
+
+}  // namespace
+
+std::vector<uint8_t> encodeCard(const Card& card) {
+  std::vector<uint8_t> bytes(kHeadBytes + kPortBytes * card.ports.size() +
+                             kQueueBytes * card.queues.size());
+  uint8_t* at = bytes.data();
+  storeLittle(kMagic, at);
+  storeLittle(kVersion, at + 4);
+  at[6] = static_cast<uint8_t>(card.ports.size());
+  at[7] = static_cast<uint8_t>(card.queues.size());
+  storeLittle(card.ringAddress, at + 8);
+  at += kHeadBytes;
+  for (const PortCard& port : card.ports) {
+    encode(port, at);
+    at += kPortBytes;
+  }
+  for (const QueueCard& queue : card.queues) {
+    encode(queue, at);
+    at += kQueueBytes;
+  }
+  return bytes;
+}
+
+Result<Card> parseCard(std::span<const uint8_t> bytes) {
+  if (bytes.size() < kHeadBytes || loadLittle<uint32_t>(bytes.data()) != kMagic) {
+    return wrong("another form: do all ranks use the same version of Cinch's net plugin?");
+  }
+  const uint16_t version = loadLittle<uint16_t>(bytes.data() + 4);
+  if (version != kVersion) {
+    return errorf(
+        Status::invalidUsage,
+        "the peer speaks version %d of the protocol over InfiniBand, this process %d: use "
+        "the same version of Cinch's net plugin on all ranks",
+        version, kVersion);
+  }
+  const size_t nPorts = bytes[6];
+  const size_t nQueues = bytes[7];
+  if (nPorts < 1 || nPorts > kMaxPorts) return wrong("no or too many ports");
+  if (nQueues < 1 || nQueues > kMaxQueues) return wrong("no or too many queues");
+  if (bytes.size() != kHeadBytes + kPortBytes * nPorts + kQueueBytes * nQueues) {
+    return wrong("another length than its ports and queues take");
+  }
+  Card card{.ringAddress = loadLittle<uint64_t>(bytes.data() + 8), .ports = {}, .queues = {}};
+  auto rest = bytes.subspan(kHeadBytes);
+  for (; card.ports.size() < nPorts; rest = rest.subspan(kPortBytes)) {
+    const Result<PortCard> port = parsePort(rest.first<kPortBytes>());
+    if (!port) return port.error();
+    card.ports.push_back(port.value());
+  }
+  for (; card.queues.size() < nQueues; rest = rest.subspan(kQueueBytes)) {
+    const Result<QueueCard> queue = parseQueue(rest.first<kQueueBytes>(), nPorts);
+    if (!queue) return queue.error();
+    card.queues.push_back(queue.value());
+  }
+  return card;
+}
+
+Result<void> checkFit(const Card& ours, const Card& theirs) {
+  if (ours.queues.size() != theirs.queues.size()) {
+    return errorf(Status::invalidUsage,
+                  "this process has %zu queues for a connection, its peer %zu: set "
+                  "NCCL_IB_QPS_PER_CONNECTION alike on all ranks",
+                  ours.queues.size(), theirs.queues.size());
+  }
+  for (size_t i = 0; i < ours.queues.size(); ++i) {
+    const LinkKind here = ours.ports[ours.queues[i].port].link;
+    const LinkKind there = theirs.ports[theirs.queues[i].port].link;
+    if (here == there) continue;
+    return errorf(Status::invalidUsage,
+                  "a port of this process is on %s and the one that it would talk to on %s: choose "
+                  "devices that reach each other with NCCL_IB_HCA",
+                  nameOf(here), nameOf(there));
+  }
+  return {};
+}
+
+}  // namespace cinch::net
