@@ -51,7 +51,9 @@ TEST_F(Files, NoneIsNoError) {
 
 TEST_F(Files, TheUsersComesFirst) {
   write("tuner.csv", kRule);
-  const auto files = readRuleFiles(params(write("own.csv", std::string(kRule) + kRule)));
+  std::string twice = kRule;
+  twice += kRule;
+  const auto files = readRuleFiles(params(write("own.csv", twice)));
   ASSERT_EQ(files.size(), 2u);
   EXPECT_TRUE(files[0].isOwn);
   EXPECT_EQ(files[0].rules.size(), 2u);
