@@ -14,7 +14,7 @@
 namespace cinch::tuner {
 namespace {
 
-constexpr char kRule[] = "allreduce,0,65536,tree,simple,2,1,-1\n";
+const std::string kRule = "allreduce,0,65536,tree,simple,2,1,-1\n";
 
 std::vector<std::string> lines;
 
@@ -51,9 +51,7 @@ TEST_F(Files, NoneIsNoError) {
 
 TEST_F(Files, TheUsersComesFirst) {
   write("tuner.csv", kRule);
-  std::string twice = kRule;
-  twice += kRule;
-  const auto files = readRuleFiles(params(write("own.csv", twice)));
+  const auto files = readRuleFiles(params(write("own.csv", kRule + kRule)));
   ASSERT_EQ(files.size(), 2u);
   EXPECT_TRUE(files[0].isOwn);
   EXPECT_EQ(files[0].rules.size(), 2u);
@@ -64,7 +62,7 @@ TEST_F(Files, TheUsersComesFirst) {
 
 TEST_F(Files, WhatIsBadIsIgnoredWhole) {
   write("tuner.csv", kRule);
-  const auto files = readRuleFiles(params(write("own.csv", std::string(kRule) + "allreduce,0\n")));
+  const auto files = readRuleFiles(params(write("own.csv", kRule + "allreduce,0\n")));
   ASSERT_EQ(files.size(), 1u);
   EXPECT_FALSE(files[0].isOwn);
   EXPECT_NE(lines.at(0).find("own.csv is ignored: line 2, max_bytes: ''"), std::string::npos)
