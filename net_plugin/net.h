@@ -5,9 +5,14 @@
 // - connect() and accept() never block: they give null, to be called again. What a transport must
 //   remember in between it keeps in the handle (connect: the caller's own copy) or in the listener.
 // - send() and receive() may give null: nothing was posted, try later. A connection takes
-//   NCCL_NET_MAX_REQUESTS at a time.
-// - On one connection the k-th send meets the k-th receive. A send may be smaller than the buffer
-//   that was posted for it, zero bytes included; a larger one is an error.
+//   NCCL_NET_MAX_REQUESTS receives at a time, and as many sends as these have buffers.
+// - A receive is a group of 1 to maxReceives buffers and one request, done when all of them are. On
+//   one connection the k-th group takes the next as many sends. Where maxReceives is 1, tags mean
+//   nothing; else several users share a connection, who send independently of each other: each send
+//   goes to a free buffer of its tag in the group whose turn it is, the first where several have
+//   that tag, and while there is none (be the group of one buffer or of more) it is put off.
+// - A send may be smaller than the buffer that was posted for it, zero bytes included; a larger one
+//   is an error.
 // - Buffers belong to the caller and stay as they are until the request is done.
 // - Set-up and tear-down come from a service thread, send, receive and test from a progress thread:
 //   one thread at a time uses a connection, several use the network. Nothing blocks.
@@ -25,7 +30,8 @@
 namespace cinch::net {
 
 inline constexpr size_t kHandleBytes = 128;
-inline constexpr int kMaxRequests = 32;  // outstanding on one connection
+inline constexpr int kMaxRequests = 32;  // receives outstanding on one connection
+inline constexpr size_t kMaxGroup = 8;   // buffers of one request
 
 // What listen() fills and the peer's connect() gets a copy of.
 using Handle = std::array<std::byte, kHandleBytes>;
@@ -39,24 +45,36 @@ struct Properties {
   int port = 0;
   float latencyUs = 0;  // 0: NCCL's default
   int maxConnections = 0;
+  int maxReceives = 1;  // buffers of one receive request, to kMaxGroup
   size_t maxBytes = 0;  // of one message
 };
 
 enum class MemoryKind { host, device };
 
+// Where one message goes to.
+struct Buffer {
+  void* data = nullptr;
+  size_t capacity = 0;
+  int tag = 0;
+  void* memory = nullptr;  // its token
+};
+
 // Owned by its connection; not to be used again once test() has given true or an error.
 class Request {
  public:
   virtual ~Request() = default;
-  // Moves things on; true once the bytes are sent, or there. `nBytes` is then set to how many.
-  virtual Result<bool> test(size_t* nBytes) = 0;
+  // Moves things on; true once the bytes are sent, or there. `sizes` (never null) then gets how
+  // many, for each buffer in the order in which they were posted.
+  virtual Result<bool> test(size_t* sizes) = 0;
+  // 1 for a send, to kMaxGroup for a receive.
+  virtual size_t nBuffers() const { return 1; }
 };
 
 // Destroying a connection is legal at any time; buffers of its requests are not touched after.
 class Connection {
  public:
   virtual ~Connection() = default;
-  // Makes memory known. The token goes back through `memory` of send() and receive(), and may be
+  // Makes memory known. The token goes back through `memory` of send() and of a Buffer, and may be
   // null.
   virtual Result<void*> registerMemory(void* data, size_t nBytes, MemoryKind kind) = 0;
   // From here on the memory is not touched, though requests in it may be under way: NCCL frees it
@@ -66,12 +84,16 @@ class Connection {
 
 class SendConnection : public Connection {
  public:
-  virtual Result<Request*> send(const void* data, size_t nBytes, void* memory) = 0;
+  virtual Result<Request*> send(const void* data, size_t nBytes, int tag, void* memory) = 0;
 };
 
 class ReceiveConnection : public Connection {
  public:
-  virtual Result<Request*> receive(void* data, size_t capacity, void* memory) = 0;
+  // One group. The span is the caller's and ends with the call; the memory does not.
+  virtual Result<Request*> receive(std::span<const Buffer> buffers) = 0;
+  // Makes what was received in device memory visible to the device. `capacity` is how many bytes
+  // arrived. A null request: there is nothing to wait for.
+  virtual Result<Request*> flush(std::span<const Buffer>) { return nullptr; }
 };
 
 class Listener {

@@ -1,5 +1,6 @@
 #include "net_plugin/abi/adapter.h"
 
+#include <array>
 #include <atomic>
 #include <exception>
 #include <new>
@@ -116,31 +117,56 @@ ncclResult_t connectWith(int index, int trafficClass, void* handle, void** comm,
 }
 
 // A size_t that is no int64_t arrives here as a negative number.
-ncclResult_t startSend(void* comm, const void* data, int64_t nBytes, void* memory, void** request) {
+ncclResult_t startSend(void* comm, const void* data, int64_t nBytes, int tag, void* memory,
+                       void** request) {
   return guarded("isend", [&]() -> Result<void> {
     CINCH_TRY(clear(request, "the request's address"));
     CINCH_TRY(need(comm, "the connection"));
     CINCH_TRY(checkBuffer(data, nBytes));
-    const auto sent = asKind<SendConnection>(comm)->send(data, nBytes, memory);
+    const auto sent = asKind<SendConnection>(comm)->send(data, nBytes, tag, memory);
     CINCH_TRY(sent);
     *request = sent.value();
     return {};
   });
 }
 
+// What NCCL says in several arrays.
+struct Group {
+  std::array<Buffer, kMaxGroup> buffers;
+  size_t nBuffers = 0;
+
+  std::span<const Buffer> all() const { return {buffers.data(), nBuffers}; }
+};
+
+// `tags` and `memories` may be null.
 template <class Size>
-ncclResult_t startReceive(void* comm, int n, void** data, const Size* sizes, void** memories,
-                          void** request) {
+Result<Group> readGroup(int n, void** data, const Size* sizes, const int* tags, void** memories) {
+  if (n < 1 || n > static_cast<int>(kMaxGroup)) {
+    return errorf(Status::invalidArgument, "%d buffers at once, they must be 1 to %zu", n,
+                  kMaxGroup);
+  }
+  CINCH_TRY(need(data, "data"));
+  CINCH_TRY(need(sizes, "sizes"));
+  Group group;
+  for (int i = 0; i < n; ++i) {
+    const auto nBytes = static_cast<int64_t>(sizes[i]);
+    CINCH_TRY(checkBuffer(data[i], nBytes));
+    group.buffers[group.nBuffers++] = {data[i], static_cast<size_t>(nBytes),
+                                       tags == nullptr ? 0 : tags[i],
+                                       memories == nullptr ? nullptr : memories[i]};
+  }
+  return group;
+}
+
+template <class Size>
+ncclResult_t startReceive(void* comm, int n, void** data, const Size* sizes, const int* tags,
+                          void** memories, void** request) {
   return guarded("irecv", [&]() -> Result<void> {
     CINCH_TRY(clear(request, "the request's address"));
     CINCH_TRY(need(comm, "the connection"));
-    if (n != 1) return errorf(Status::invalidArgument, "%d receives at once, maxRecvs is 1", n);
-    CINCH_TRY(need(data, "data"));
-    CINCH_TRY(need(sizes, "sizes"));
-    const auto capacity = static_cast<int64_t>(sizes[0]);
-    CINCH_TRY(checkBuffer(data[0], capacity));
-    void* memory = memories == nullptr ? nullptr : memories[0];
-    const auto posted = asKind<ReceiveConnection>(comm)->receive(data[0], capacity, memory);
+    const auto group = readGroup(n, data, sizes, tags, memories);
+    CINCH_TRY(group);
+    const auto posted = asKind<ReceiveConnection>(comm)->receive(group.value().all());
     CINCH_TRY(posted);
     *request = posted.value();
     return {};
@@ -262,12 +288,12 @@ ncclResult_t deregisterMemory(void* comm, void* memory) {
   });
 }
 
-ncclResult_t sendV8(void* comm, void* data, int nBytes, int, void* memory, void** request) {
-  return startSend(comm, data, nBytes, memory, request);
+ncclResult_t sendV8(void* comm, void* data, int nBytes, int tag, void* memory, void** request) {
+  return startSend(comm, data, nBytes, tag, memory, request);
 }
 
-ncclResult_t sendV9(void* comm, void* data, size_t nBytes, int, void* memory, void** request) {
-  return startSend(comm, data, static_cast<int64_t>(nBytes), memory, request);
+ncclResult_t sendV9(void* comm, void* data, size_t nBytes, int tag, void* memory, void** request) {
+  return startSend(comm, data, static_cast<int64_t>(nBytes), tag, memory, request);
 }
 
 ncclResult_t sendV10(void* comm, void* data, size_t nBytes, int tag, void* memory, void*,
@@ -275,14 +301,14 @@ ncclResult_t sendV10(void* comm, void* data, size_t nBytes, int tag, void* memor
   return sendV9(comm, data, nBytes, tag, memory, request);
 }
 
-ncclResult_t receiveV8(void* comm, int n, void** data, int* sizes, int*, void** memories,
+ncclResult_t receiveV8(void* comm, int n, void** data, int* sizes, int* tags, void** memories,
                        void** request) {
-  return startReceive(comm, n, data, sizes, memories, request);
+  return startReceive(comm, n, data, sizes, tags, memories, request);
 }
 
-ncclResult_t receiveV9(void* comm, int n, void** data, size_t* sizes, int*, void** memories,
+ncclResult_t receiveV9(void* comm, int n, void** data, size_t* sizes, int* tags, void** memories,
                        void** request) {
-  return startReceive(comm, n, data, sizes, memories, request);
+  return startReceive(comm, n, data, sizes, tags, memories, request);
 }
 
 ncclResult_t receiveV10(void* comm, int n, void** data, size_t* sizes, int* tags, void** memories,
@@ -290,23 +316,34 @@ ncclResult_t receiveV10(void* comm, int n, void** data, size_t* sizes, int* tags
   return receiveV9(comm, n, data, sizes, tags, memories, request);
 }
 
-ncclResult_t refuseFlush(void*, int, void**, int*, void**, void** request) {
+ncclResult_t flushReceived(void* comm, int n, void** data, int* sizes, void** memories,
+                           void** request) {
   return guarded("iflush", [&]() -> Result<void> {
     CINCH_TRY(clear(request, "the request's address"));
-    return errorf(Status::internalError, "only memory that needs no flush is supported");
+    CINCH_TRY(need(comm, "the connection"));
+    const auto group = readGroup(n, data, sizes, nullptr, memories);
+    CINCH_TRY(group);
+    const auto flushing = asKind<ReceiveConnection>(comm)->flush(group.value().all());
+    CINCH_TRY(flushing);
+    *request = flushing.value();
+    return {};
   });
 }
 
-ncclResult_t testRequest(void* request, int* done, int* nBytes) {
+ncclResult_t testRequest(void* handle, int* done, int* sizes) {
   return guarded("test", [&]() -> Result<void> {
     CINCH_TRY(need(done, "done"));
     *done = 0;
-    CINCH_TRY(need(request, "the request"));
-    size_t moved = 0;
-    const auto isDone = static_cast<Request*>(request)->test(&moved);
+    CINCH_TRY(need(handle, "the request"));
+    Request& request = *static_cast<Request*>(handle);
+    const size_t nBuffers = request.nBuffers();  // not to be asked once it is done
+    std::array<size_t, kMaxGroup> moved{};
+    const auto isDone = request.test(moved.data());
     CINCH_TRY(isDone);
     *done = isDone.value();
-    if (isDone.value() && nBytes != nullptr) *nBytes = static_cast<int>(moved);
+    if (!isDone.value() || sizes == nullptr) return {};
+    std::transform(moved.begin(), moved.begin() + nBuffers, sizes,
+                   [](size_t nBytes) { return static_cast<int>(nBytes); });
     return {};
   });
 }

@@ -52,7 +52,8 @@ ncclResult_t acceptFrom(void* listener, void** comm, ncclNetDeviceHandle_t** dev
 ncclResult_t registerMemory(void* comm, void* data, size_t nBytes, int type, void** memory);
 ncclResult_t deregisterMemory(void* comm, void* memory);
 
-// Sizes below 0 and above kMaxBytes are refused, and so is a group of receives: maxRecvs is 1.
+// Sizes below 0 and above kMaxBytes are refused, and so are groups of other than 1 to kMaxGroup
+// buffers; a connection whose device has a smaller maxReceives refuses more itself.
 ncclResult_t sendV8(void* comm, void* data, int nBytes, int tag, void* memory, void** request);
 ncclResult_t sendV9(void* comm, void* data, size_t nBytes, int tag, void* memory, void** request);
 ncclResult_t sendV10(void* comm, void* data, size_t nBytes, int tag, void* memory, void* profile,
@@ -63,9 +64,10 @@ ncclResult_t receiveV9(void* comm, int n, void** data, size_t* sizes, int* tags,
                        void** request);
 ncclResult_t receiveV10(void* comm, int n, void** data, size_t* sizes, int* tags, void** memories,
                         void** profiles, void** request);
-ncclResult_t refuseFlush(void* comm, int n, void** data, int* sizes, void** memories,
-                         void** request);
-ncclResult_t testRequest(void* request, int* done, int* nBytes);
+ncclResult_t flushReceived(void* comm, int n, void** data, int* sizes, void** memories,
+                           void** request);
+// `sizes`: null, or room for one number for each buffer of the request.
+ncclResult_t testRequest(void* request, int* done, int* sizes);
 
 // Closing nothing is legal.
 ncclResult_t closeConnection(void* comm);
@@ -89,7 +91,7 @@ ncclResult_t getProperties(int index, NcclProperties* out) {
   out->port = device->port;
   out->latency = device->latencyUs;
   out->maxComms = device->maxConnections;
-  out->maxRecvs = 1;
+  out->maxRecvs = device->maxReceives;
   out->netDeviceType = NCCL_NET_DEVICE_HOST;
   if constexpr (requires { out->vProps; }) {
     out->vProps.ndevs = 1;

@@ -34,11 +34,11 @@ class SocketRequest : public Request {
     message_ = std::move(message);
   }
 
-  Result<bool> test(size_t* nBytes) override {
+  Result<bool> test(size_t* sizes) override {
     if (message_->outcome == Outcome::pending) move();
     const Outcome outcome = message_->outcome;
     if (outcome == Outcome::pending) return false;
-    if (nBytes != nullptr) *nBytes = message_->total();
+    *sizes = message_->total();
     message_.reset();
     if (outcome == Outcome::failed) return link_->errorOf(*channel_);
     return true;
@@ -127,7 +127,7 @@ class SocketSend final : public SocketConnection<SendConnection, SendChannel, Ou
  public:
   using SocketConnection::SocketConnection;
 
-  Result<Request*> send(const void* data, size_t nBytes, void*) override {
+  Result<Request*> send(const void* data, size_t nBytes, int, void*) override {
     OneRequest* request = freeRequest();
     if (request == nullptr) return nullptr;
     return start(*request, link_->post(*channel_, data, nBytes));
@@ -139,10 +139,17 @@ class SocketReceive final
  public:
   using SocketConnection::SocketConnection;
 
-  Result<Request*> receive(void* data, size_t capacity, void*) override {
+  Result<Request*> receive(std::span<const Buffer> buffers) override {
+    if (buffers.size() != 1) {
+      return errorf(Status::invalidArgument, "%zu receives at once, sockets take 1",
+                    buffers.size());
+    }
     OneRequest* request = freeRequest();
     if (request == nullptr) return nullptr;
-    return start(*request, link_->post(channel_, data, capacity));
+    return start(*request, link_->post(channel_, buffers[0].data, buffers[0].capacity));
+  }
+  Result<Request*> flush(std::span<const Buffer>) override {
+    return errorf(Status::internalError, "sockets move host memory, which needs no flush");
   }
 };
 

@@ -1,5 +1,6 @@
 #include "tests/unit/net_plugin/abi/fake_network.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 
@@ -38,20 +39,33 @@ struct Alive {
 
 class FakeRequest : public Request {
  public:
-  Result<bool> test(size_t* nBytes) override {
+  Request* begun(size_t nBuffers) {
+    if (!network.posts) return nullptr;
+    nBuffers_ = nBuffers;
+    return this;
+  }
+  Result<bool> test(size_t* sizes) override {
     CINCH_TRY(begin("test"));
-    *nBytes = network.nBytesMoved;
+    std::copy_n(network.nBytesMoved.begin(), nBuffers_, sizes);
+    // As a request whose place is taken again: what it was is not to be asked for any more.
+    if (network.isDone) nBuffers_ = kMaxGroup;
     return network.isDone;
   }
-};
+  size_t nBuffers() const override { return nBuffers_; }
 
-Result<Request*> post(const char* call, const void* data, size_t nBytes, void* memory) {
-  static FakeRequest request;
+ private:
+  size_t nBuffers_ = 1;
+};
+FakeRequest request;
+
+Result<Request*> postGroup(const char* call, std::span<const Buffer> buffers) {
   CINCH_TRY(begin(call));
-  network.data = data;
-  network.nBytes = nBytes;
-  network.memory = memory;
-  return network.posts ? &request : static_cast<Request*>(nullptr);
+  if (buffers.size() > network.maxReceives) {
+    return errorf(Status::invalidArgument, "%zu receives at once, this takes %zu", buffers.size(),
+                  network.maxReceives);
+  }
+  network.buffers.assign(buffers.begin(), buffers.end());
+  return request.begun(buffers.size());
 }
 
 Result<void*> registerIn(void* data, size_t nBytes, MemoryKind kind) {
@@ -80,8 +94,13 @@ class FakeSender : Padding, public SendConnection {
     return registerIn(data, nBytes, kind);
   }
   Result<void> deregisterMemory(void* memory) override { return deregisterIn(memory); }
-  Result<Request*> send(const void* data, size_t nBytes, void* memory) override {
-    return post("send", data, nBytes, memory);
+  Result<Request*> send(const void* data, size_t nBytes, int tag, void* memory) override {
+    CINCH_TRY(begin("send"));
+    network.data = data;
+    network.nBytes = nBytes;
+    network.tag = tag;
+    network.memory = memory;
+    return request.begun(1);
   }
 
  private:
@@ -94,8 +113,11 @@ class FakeReceiver : Padding, public ReceiveConnection {
     return registerIn(data, nBytes, kind);
   }
   Result<void> deregisterMemory(void* memory) override { return deregisterIn(memory); }
-  Result<Request*> receive(void* data, size_t capacity, void* memory) override {
-    return post("receive", data, capacity, memory);
+  Result<Request*> receive(std::span<const Buffer> buffers) override {
+    return postGroup("receive", buffers);
+  }
+  Result<Request*> flush(std::span<const Buffer> buffers) override {
+    return postGroup("flush", buffers);
   }
 
  private:
@@ -130,6 +152,7 @@ class FakeDevice : public Device {
     properties_.port = 3;
     properties_.latencyUs = 1.5f;
     properties_.maxConnections = 4096;
+    properties_.maxReceives = index == 0 ? 1 : 8;
     properties_.maxBytes = index == 0 ? size_t{1} << 40 : 5000;
   }
   const Properties& properties() const override { return properties_; }

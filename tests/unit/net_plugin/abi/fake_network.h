@@ -1,6 +1,7 @@
 // The network that the tables are tested over: it does as it is told and writes down what it heard.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,16 +18,19 @@ struct Network {
   // Run at the begin of every call but devices(): throws, or gives an error that is passed on.
   std::function<Result<void>()> onCall = [] { return Result<void>(); };
 
-  bool opens = true;   // listen, connect and accept give an object
-  bool posts = true;   // send and receive give a request
-  bool isDone = true;  // test
-  size_t nBytesMoved = 0;
+  bool opens = true;       // listen, connect and accept give an object
+  bool posts = true;       // send, receive and flush give a request
+  bool isDone = true;      // test
+  size_t maxReceives = 1;  // of a receiver
+  std::array<size_t, kMaxGroup> nBytesMoved{};
   void* token = nullptr;
 
   Handle handle{};       // as connect or listen found it
   Handle handleAfter{};  // what connect and listen write
   int trafficClass = 0;
   int device = 0;
+  int tag = 0;
+  std::vector<Buffer> buffers;  // of receive or flush
   const void* data = nullptr;
   size_t nBytes = 0;
   void* memory = nullptr;

@@ -63,16 +63,16 @@ struct Calls {
       return table().connect(dev, handle, comm, deviceHandle);
     }
   }
-  static ncclResult_t isend(void* comm, void* data, Size size, void* memory, void** request) {
+  static ncclResult_t isend(void* comm, void* data, Size size, void* memory, void** request,
+                            int tag = 5) {
     if constexpr (version >= 10) {
-      return table().isend(comm, data, size, 5, memory, nullptr, request);
+      return table().isend(comm, data, size, tag, memory, nullptr, request);
     } else {
-      return table().isend(comm, data, size, 5, memory, request);
+      return table().isend(comm, data, size, tag, memory, request);
     }
   }
-  static ncclResult_t irecv(void* comm, int n, void** data, Size* sizes, void** memories,
+  static ncclResult_t irecv(void* comm, int n, void** data, Size* sizes, int* tags, void** memories,
                             void** request) {
-    int tags[4] = {};
     if constexpr (version >= 10) {
       return table().irecv(comm, n, data, sizes, tags, memories, nullptr, request);
     } else {
@@ -80,7 +80,8 @@ struct Calls {
     }
   }
   static ncclResult_t irecv(void* comm, void* data, Size size, void* memory, void** request) {
-    return irecv(comm, 1, &data, &size, &memory, request);
+    int tag = 5;
+    return irecv(comm, 1, &data, &size, &tag, &memory, request);
   }
 };
 
