@@ -21,6 +21,7 @@ enum class SameHostChoice : int { automatic, pass, compress };
 enum class SlotChoice : int { signature, sequence };
 enum class ChunkChoice : int { kib32, kib64, kib128 };
 enum class ChecksumChoice : int { off, sampled, all };
+enum class NetChoice : int { automatic, verbs, socket };
 
 // The codecs of kernels/codec/registry.h, whose test compares the two lists.
 #define CINCH_CODEC_NAMES                         \

@@ -54,6 +54,7 @@ TEST(ReadParams, NothingSetGivesTheDefaults) {
   EXPECT_EQ(set.params.errorFeedback, "auto");
   EXPECT_EQ(set.params.minBytes, 65536u);
   EXPECT_EQ(set.params.warmupCalls, 3);
+  EXPECT_EQ(set.params.net, NetChoice::automatic);
   EXPECT_FALSE(set.params.strict);
   EXPECT_EQ(set.params.stats, "");
   EXPECT_TRUE(set.warnings.empty());
