@@ -240,6 +240,8 @@ class SocketDevice final : public Device {
                     "the handle was not made by Cinch's net plugin: do all ranks use it, and the "
                     "same version of it?");
     }
+    const Result<void> transport = checkTransport(*invitation, Transport::sockets);
+    if (!transport) return transport.error();
     for (const auto& connecting : connecting_) {
       const bool isIt = connecting.get() == handleState(handle) &&
                         connecting->channel->token == invitation->token;

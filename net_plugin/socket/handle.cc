@@ -1,6 +1,7 @@
 #include "net_plugin/socket/handle.h"
 
 #include <cstring>
+#include <string>
 
 namespace cinch::net {
 namespace {
@@ -19,7 +20,8 @@ struct PackedHandle {
   Token token;
   uint8_t nEndpoints;
   PackedEndpoint endpoints[kMaxEndpoints];
-  uint8_t zero[7];
+  uint8_t transport;
+  uint8_t zero[6];
   void* state;
 };
 static_assert(sizeof(PackedHandle) == kHandleBytes);
@@ -30,6 +32,15 @@ Endpoint unpack(const PackedEndpoint& from) {
   memcpy(endpoint.address.bytes.data(), from.address, sizeof from.address);
   endpoint.port = static_cast<uint16_t>(from.port[0] << 8 | from.port[1]);
   return endpoint;
+}
+
+bool isKnown(const PackedHandle& packed) {
+  return packed.magic == kMagic && packed.nEndpoints >= 1 && packed.nEndpoints <= kMaxEndpoints &&
+         packed.transport <= static_cast<uint8_t>(Transport::verbs);
+}
+
+const char* nameOf(Transport transport) {
+  return transport == Transport::verbs ? "InfiniBand verbs" : "sockets";
 }
 
 bool isUsable(const Endpoint& endpoint) {
@@ -44,6 +55,7 @@ void packInvitation(const Invitation& invitation, Handle& handle) {
   packed.magic = kMagic;
   packed.process = invitation.process;
   packed.token = invitation.token;
+  packed.transport = static_cast<uint8_t>(invitation.transport);
   for (const Endpoint& endpoint : invitation.endpoints) {
     if (packed.nEndpoints == kMaxEndpoints) break;
     PackedEndpoint& to = packed.endpoints[packed.nEndpoints++];
@@ -58,15 +70,23 @@ void packInvitation(const Invitation& invitation, Handle& handle) {
 std::optional<Invitation> unpackInvitation(const Handle& handle) {
   PackedHandle packed;
   memcpy(&packed, handle.data(), sizeof packed);
-  const bool known =
-      packed.magic == kMagic && packed.nEndpoints >= 1 && packed.nEndpoints <= kMaxEndpoints;
-  if (!known) return std::nullopt;
-  Invitation invitation{packed.process, packed.token, {}};
+  if (!isKnown(packed)) return std::nullopt;
+  Invitation invitation{packed.process, packed.token, {}, static_cast<Transport>(packed.transport)};
   for (int i = 0; i < packed.nEndpoints; ++i) {
     invitation.endpoints.push_back(unpack(packed.endpoints[i]));
     if (!isUsable(invitation.endpoints.back())) return std::nullopt;
   }
   return invitation;
+}
+
+Result<void> checkTransport(const Invitation& invitation, Transport ours) {
+  if (invitation.transport == ours) return {};
+  const std::string peer =
+      invitation.endpoints.empty() ? "" : " at " + invitation.endpoints[0].address.text();
+  return errorf(Status::invalidUsage,
+                "the peer%s listens over %s, this process sends over %s: set CINCH_NET=socket or "
+                "CINCH_NET=verbs alike on all ranks",
+                peer.c_str(), nameOf(invitation.transport), nameOf(ours));
 }
 
 void* handleState(const Handle& handle) {

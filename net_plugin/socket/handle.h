@@ -11,11 +11,15 @@
 
 namespace cinch::net {
 
+// What a listener takes messages over.
+enum class Transport : uint8_t { sockets, verbs };
+
 // Where a listener is: bytes that travel between hosts.
 struct Invitation {
   Identity process{};               // who listens
   Token token{};                    // which of its listeners
   std::vector<Endpoint> endpoints;  // 1 to kMaxEndpoints, one for each interface
+  Transport transport = Transport::sockets;
 
   bool operator==(const Invitation&) const = default;
 };
@@ -26,6 +30,8 @@ inline constexpr size_t kMaxEndpoints = 4;
 void packInvitation(const Invitation& invitation, Handle& handle);
 // Nothing where the bytes are not such a handle.
 std::optional<Invitation> unpackInvitation(const Handle& handle);
+// An error that says what to do where the listener's transport is not the one we would connect by.
+Result<void> checkTransport(const Invitation& invitation, Transport ours);
 
 // The connecting side's own word in its copy of the handle.
 void* handleState(const Handle& handle);

@@ -21,6 +21,7 @@ Invitation randomInvitation(std::mt19937& random, size_t nEndpoints) {
   Invitation invitation;
   for (uint8_t& byte : invitation.process) byte = static_cast<uint8_t>(random());
   for (uint8_t& byte : invitation.token) byte = static_cast<uint8_t>(random());
+  invitation.transport = random() % 2 == 0 ? Transport::sockets : Transport::verbs;
   while (invitation.endpoints.size() < nEndpoints) {
     invitation.endpoints.push_back(randomEndpoint(random));
   }
@@ -65,13 +66,15 @@ TEST(Handle, BringsBackWhatWasPacked) {
 TEST(Handle, TellsInvitationsApart) {
   std::mt19937 random(2);
   const Invitation invitation = randomInvitation(random, kMaxEndpoints);
-  std::vector<Invitation> others(6, invitation);
+  std::vector<Invitation> others(7, invitation);
   others[0].process[0] ^= 1;
   others[1].process[15] ^= 0x80;
   others[2].token[0] ^= 1;
   others[3].endpoints.back().port ^= 1;
   others[4].endpoints.back().address.bytes[0] ^= 1;
   others[5].endpoints.pop_back();
+  const bool isVerbs = invitation.transport == Transport::verbs;
+  others[6].transport = isVerbs ? Transport::sockets : Transport::verbs;
   for (const Invitation& other : others) {
     EXPECT_NE(packed(other), packed(invitation));
     EXPECT_EQ(unpackInvitation(packed(other)), other);
@@ -105,6 +108,51 @@ TEST(Handle, WithoutAWayToConnectIsRefused) {
     noFamily.endpoints[bad].address.family = Family::none;
     EXPECT_FALSE(unpackInvitation(packed(noFamily)));
   }
+}
+
+// Where the byte is: the transport of an invitation that is otherwise the same.
+size_t transportByte(Invitation invitation) {
+  invitation.transport = Transport::sockets;
+  const Handle sockets = packed(invitation);
+  invitation.transport = Transport::verbs;
+  const Handle verbs = packed(invitation);
+  return std::mismatch(sockets.begin(), sockets.end(), verbs.begin()).first - sockets.begin();
+}
+
+TEST(Handle, OfAnUnknownTransportIsRefused) {
+  std::mt19937 random(10);
+  const Invitation invitation = randomInvitation(random, 2);
+  const size_t at = transportByte(invitation);
+  ASSERT_LT(at, kHandleBytes);
+  Handle handle = packed(invitation);
+  for (int value = 0; value < 256; ++value) {
+    handle[at] = static_cast<std::byte>(value);
+    EXPECT_EQ(unpackInvitation(handle).has_value(), value < 2) << value;
+  }
+}
+
+TEST(Handle, OfTheOtherTransportIsAnErrorThatSaysWhatToDo) {
+  Invitation invitation;
+  Endpoint endpoint;
+  endpoint.address.family = Family::ipv4;
+  endpoint.address.bytes = {192, 0, 2, 7};
+  endpoint.port = 5;
+  invitation.endpoints.push_back(endpoint);
+  EXPECT_TRUE(checkTransport(invitation, Transport::sockets));
+  const auto byVerbs = checkTransport(invitation, Transport::verbs);
+  ASSERT_FALSE(byVerbs);
+  EXPECT_EQ(byVerbs.error().status, Status::invalidUsage);
+  EXPECT_EQ(byVerbs.error().message,
+            "the peer at 192.0.2.7 listens over sockets, this process sends over InfiniBand verbs: "
+            "set CINCH_NET=socket or CINCH_NET=verbs alike on all ranks");
+  invitation.transport = Transport::verbs;
+  EXPECT_TRUE(checkTransport(invitation, Transport::verbs));
+  const auto bySockets = checkTransport(invitation, Transport::sockets);
+  ASSERT_FALSE(bySockets);
+  EXPECT_EQ(bySockets.error().status, Status::invalidUsage);
+  EXPECT_EQ(bySockets.error().message,
+            "the peer at 192.0.2.7 listens over InfiniBand verbs, this process sends over sockets: "
+            "set CINCH_NET=socket or CINCH_NET=verbs alike on all ranks");
 }
 
 TEST(Handle, OfOtherBytesIsRefused) {
