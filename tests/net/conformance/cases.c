@@ -23,6 +23,7 @@ const Case kCases[] = {
     {.name = "receiver_closes_first", .run = runReceiverClosesFirst},
     {.name = "in_flight", .run = runInFlight},
     {.name = "beyond_limit", .run = runBeyondLimit},
+    {.name = "grouped_receives", .run = runGroupedReceives},
     {.name = "many_connections", .run = runManyConnections},
     {.name = "threads", .run = runThreads},
     {.name = "setup_during_traffic", .run = runSetupDuringTraffic},

@@ -47,6 +47,9 @@ void runManyConnections(Side* side);
 void runThreads(Side* side);
 void runSetupDuringTraffic(Side* side);
 
+/* cases_groups.c */
+void runGroupedReceives(Side* side);
+
 /* cases_failure.c */
 void runSendTooLarge(Side* side);
 void runCloseInFlight(Side* side);

@@ -16,6 +16,7 @@ typedef struct {
   void* request;
   uint8_t* data;
   size_t capacity;
+  int count; /* of the buffers; the first is above */
 } Receive;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -73,22 +74,31 @@ static ncclResult_t isend(void* comm, void* data, size_t size, int tag, void* me
                           void** request) {
   if (has("stale_request") && nPutOff++ < 3) return ncclSuccess;
   if (has("cut") && size > 1000) size = 1000;
+  if (has("tags")) tag = 0;
   return sound->isend(comm, data, size, tag, memory, profile, request);
 }
 
 static ncclResult_t irecv(void* comm, int n, void** data, size_t* sizes, int* tags, void** memories,
                           void** profiles, void** request) {
+  if (has("tags")) memset(tags, 0, (size_t)n * sizeof *tags);
   const ncclResult_t result = sound->irecv(comm, n, data, sizes, tags, memories, profiles, request);
   if (result == ncclSuccess && *request != NULL) {
-    exchangeReceive(NULL, (Receive){*request, data[0], sizes[0]});
+    exchangeReceive(NULL, (Receive){*request, data[0], sizes[0], n});
   }
   return result;
+}
+
+static void swapSizes(int* sizes) {
+  const int first = sizes[0];
+  sizes[0] = sizes[1];
+  sizes[1] = first;
 }
 
 static void spoil(Receive receive, int* nBytes) {
   if (has("wrong_byte") && *nBytes > 0) receive.data[*nBytes - 1] ^= 1;
   if (has("overrun") && (size_t)*nBytes < receive.capacity) receive.data[*nBytes] ^= 1;
   if (has("size")) *nBytes = (int)receive.capacity;
+  if (has("group_sizes") && receive.count > 1) swapSizes(nBytes);
 }
 
 static ncclResult_t test(void* request, int* done, int* nBytes) {

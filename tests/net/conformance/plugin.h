@@ -27,6 +27,17 @@ typedef struct {
   size_t maxCollBytes;
 } Properties;
 
+enum { kMaxGroup = 8 };
+
+/* The buffers of one irecv. */
+typedef struct {
+  int count;
+  void* data[kMaxGroup];
+  size_t capacities[kMaxGroup];
+  int tags[kMaxGroup];
+  void* memory; /* of all of them */
+} Group;
+
 typedef struct Plugin Plugin;
 
 /* One for each version; NCCL's results are handed through. */
@@ -47,7 +58,12 @@ typedef struct {
                         void** request);
   ncclResult_t (*irecv)(const Plugin*, void* comm, void* data, size_t capacity, void* memory,
                         void** request);
-  ncclResult_t (*test)(const Plugin*, void* request, int* done, int* nBytes);
+  /* The same with a tag, and for several buffers at once. */
+  ncclResult_t (*isendTagged)(const Plugin*, void* comm, void* data, size_t nBytes, int tag,
+                              void* memory, void** request);
+  ncclResult_t (*irecvGroup)(const Plugin*, void* comm, const Group*, void** request);
+  /* `sizes`: one for each buffer. */
+  ncclResult_t (*test)(const Plugin*, void* request, int* done, int* sizes);
   ncclResult_t (*closeSend)(const Plugin*, void* comm);
   ncclResult_t (*closeRecv)(const Plugin*, void* comm);
   ncclResult_t (*closeListen)(const Plugin*, void* listener);

@@ -1,6 +1,7 @@
 #include "tests/net/trivial/connection.h"
 
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -43,6 +44,13 @@ Socket::~Socket() {
   if (fd_ >= 0) close(fd_);
 }
 
+// Small records go both ways: none may wait for the answer to the one before.
+Connection::Connection(Socket socket, bool sends, uint64_t nonce)
+    : socket_(std::move(socket)), sends_(sends), nonce_(nonce) {
+  const int yes = 1;
+  setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
 // Moves what can be moved now; what is left is seen in `nDone`.
 ncclResult_t Connection::transfer(void* data, size_t nBytes, size_t* nDone, bool sends) {
   if (*nDone == nBytes) return ncclSuccess;
@@ -69,47 +77,96 @@ ncclResult_t Connection::open(bool* done) {
   return answered;
 }
 
-ncclResult_t Connection::checkPost(const char* call, const char* data, size_t nBytes, void* token) {
-  if (const ncclResult_t result = threads_.checkTransfer(call); result != ncclSuccess)
-    return result;
-  if (nBytes > kMaxBytes) return breach("%s of %zu bytes", call, nBytes);
-  if (nPosted_ - nTested_ == NCCL_NET_MAX_REQUESTS) {
-    return breach("%s beyond %d outstanding requests", call, NCCL_NET_MAX_REQUESTS);
-  }
-  return nBytes == 0 ? ncclSuccess : memory_.check(data, nBytes, token);
+bool Request::hasTagsOf(const Request& other) const {
+  return announcement.nBuffers == other.announcement.nBuffers &&
+         std::equal(announcement.tags, announcement.tags + nBuffers(), other.announcement.tags);
 }
 
-ncclResult_t Connection::post(char* data, size_t nBytes, int tag, void* token, Request** request) {
+ncclResult_t Connection::checkPost(const char* call, std::span<const Buffer> buffers) {
+  if (const ncclResult_t result = threads_.checkTransfer(call); result != ncclSuccess)
+    return result;
+  const int most = sends_ ? NCCL_NET_MAX_REQUESTS * kMaxGroup : NCCL_NET_MAX_REQUESTS;
+  if (nOutstanding_ == most) return breach("%s beyond %d outstanding requests", call, most);
+  for (const Buffer& buffer : buffers) {
+    if (buffer.nBytes > kMaxBytes) return breach("%s of %zu bytes", call, buffer.nBytes);
+    if (buffer.nBytes == 0) continue;
+    const ncclResult_t result = memory_.check(buffer.data, buffer.nBytes, buffer.token);
+    if (result != ncclSuccess) return result;
+  }
+  return ncclSuccess;
+}
+
+// Of a group that the receiver has posted, once it is known.
+ncclResult_t Connection::takePlace(int tag, int* index) {
+  *index = -1;
+  if (nTaken_ == group_.nBuffers && groupDone_ == sizeof group_) {
+    groupDone_ = nTaken_ = 0;
+    taken_ = {};
+  }
+  const ncclResult_t result = transfer(&group_, sizeof group_, &groupDone_, false);
+  if (result != ncclSuccess || groupDone_ < sizeof group_) return result;
+  for (int i = 0; i < group_.nBuffers && *index < 0; ++i) {
+    if (!taken_[i] && group_.tags[i] == tag) *index = i;
+  }
+  if (*index < 0) return ncclSuccess;
+  taken_[*index] = true;
+  ++nTaken_;
+  return ncclSuccess;
+}
+
+ncclResult_t Connection::post(std::span<const Buffer> buffers, Request** request) {
   *request = nullptr;
   if (broken_ != ncclSuccess) return broken_;
-  broken_ = checkPost(sends_ ? "isend" : "irecv", data, nBytes, token);
+  broken_ = checkPost(sends_ ? "isend" : "irecv", buffers);
   if (broken_ != ncclSuccess || ++nCalls_ % kPostponed == 0) return broken_;
-  Request& next = requests_[nPosted_ % requests_.size()];
+  int index = 0;
+  if (sends_) broken_ = takePlace(buffers[0].tag, &index);
+  if (broken_ != ncclSuccess || index < 0) return broken_;
+  Request& next = *std::find_if(requests_.begin(), requests_.end(),
+                                [](const Request& candidate) { return !candidate.used; });
   next = Request{};
   next.connection = this;
   next.used = true;
-  next.data = data;
-  next.capacity = nBytes;
-  next.tag = tag;
-  if (sends_) next.header = {nBytes, tag};
-  ++nPosted_;
+  next.number = nPosted_++;
+  next.announcement.nBuffers = static_cast<int>(buffers.size());
+  for (size_t i = 0; i < buffers.size(); ++i) next.announcement.tags[i] = buffers[i].tag;
+  std::copy(buffers.begin(), buffers.end(), next.buffers.begin());
+  if (sends_) next.header = {buffers[0].nBytes, index};
+  ++nOutstanding_;
+  moving_.push_back(&next);
+  if (!sends_) announcing_.push_back(&next);
   *request = &next;
   return progress();
 }
 
-// Whoever tests the oldest request moves all of them.
+ncclResult_t Connection::announce() {
+  while (!announcing_.empty()) {
+    Request& request = *announcing_.front();
+    const ncclResult_t result = transfer(&request.announcement, sizeof request.announcement,
+                                         &request.announcementDone, true);
+    if (result != ncclSuccess) return result;
+    if (request.announcementDone < sizeof request.announcement) break;
+    announcing_.pop_front();
+  }
+  return ncclSuccess;
+}
+
+// Whoever tests a request moves all of them.
 ncclResult_t Connection::progress() {
+  if (broken_ == ncclSuccess) broken_ = announce();
   bool moved = true;
-  while (moved && broken_ == ncclSuccess && nMoved_ < nPosted_) {
-    Request& request = requests_[nMoved_ % requests_.size()];
+  while (moved && broken_ == ncclSuccess && !moving_.empty()) {
+    Request& request = *moving_.front();
     broken_ = move(request, &moved);
-    if (broken_ == ncclSuccess && request.complete()) ++nMoved_;
+    if (broken_ == ncclSuccess && request.complete()) moving_.pop_front();
   }
   return broken_;
 }
 
+// One message of the request, or a part of it.
 ncclResult_t Connection::move(Request& request, bool* moved) {
   const size_t before = request.headerDone + request.payloadDone;
+  *moved = false;
   if (request.headerDone < sizeof request.header) {
     ncclResult_t result =
         transfer(&request.header, sizeof request.header, &request.headerDone, sends_);
@@ -118,39 +175,66 @@ ncclResult_t Connection::move(Request& request, bool* moved) {
     }
     if (result != ncclSuccess) return result;
   }
-  ncclResult_t result = ncclSuccess;
   if (request.headerDone == sizeof request.header) {
-    result = transfer(request.data, request.header.nBytes, &request.payloadDone, sends_);
+    Buffer& buffer = request.buffers[sends_ ? 0 : request.header.index];
+    const ncclResult_t result =
+        transfer(buffer.data, request.header.nBytes, &request.payloadDone, sends_);
+    if (result != ncclSuccess) return result;
   }
   *moved = request.headerDone + request.payloadDone > before;
-  return result;
+  finishMessage(request);
+  return ncclSuccess;
 }
 
+void Connection::finishMessage(Request& request) {
+  if (request.headerDone < sizeof request.header) return;
+  if (request.payloadDone < request.header.nBytes) return;
+  Buffer& buffer = request.buffers[sends_ ? 0 : request.header.index];
+  buffer.nBytes = request.header.nBytes;
+  buffer.isDone = true;
+  ++request.nDone;
+  request.headerDone = request.payloadDone = 0;
+}
+
+// Of what the peer says.
 ncclResult_t Connection::checkHeader(const Request& request) {
-  if (request.header.tag != request.tag) {
-    return breach("a message with tag %d meets a receive with tag %d",
-                  static_cast<int>(request.header.tag), request.tag);
+  if (sends_) return ncclSuccess;
+  const Header& header = request.header;
+  if (header.index < 0 || header.index >= request.nBuffers() ||
+      request.buffers[header.index].isDone) {
+    return breach("a message for buffer %d of %d", static_cast<int>(header.index),
+                  request.nBuffers());
   }
-  if (request.header.nBytes <= request.capacity) return ncclSuccess;
-  logWarn("message truncated : %zu bytes for a buffer of %zu", size_t{request.header.nBytes},
-          request.capacity);
+  const Buffer& buffer = request.buffers[header.index];
+  if (header.nBytes <= buffer.nBytes) return ncclSuccess;
+  logWarn("message truncated : %zu bytes for a buffer of %zu", size_t{header.nBytes},
+          buffer.nBytes);
   return ncclInvalidUsage;
+}
+
+// Users of a connection, who have tags of their own, test independently of each other.
+ncclResult_t Connection::checkTest(const Request& request) {
+  if (const ncclResult_t result = threads_.checkTransfer("test"); result != ncclSuccess)
+    return result;
+  if (!request.used) return breach("test of a request that is not outstanding");
+  for (const Request& other : requests_) {
+    if (other.used && other.number < request.number && other.hasTagsOf(request)) {
+      return breach("test of a request that is not the oldest");
+    }
+  }
+  return ncclSuccess;
 }
 
 ncclResult_t Connection::test(Request& request, bool* done) {
   *done = false;
-  if (const ncclResult_t result = threads_.checkTransfer("test"); result != ncclSuccess) {
+  if (const ncclResult_t result = checkTest(request); result != ncclSuccess) {
     return broken_ = result;
-  }
-  if (!request.used) return broken_ = breach("test of a request that is not outstanding");
-  if (&request != &requests_[nTested_ % requests_.size()]) {
-    return broken_ = breach("test of a request that is not the oldest");
   }
   if (!request.complete() && progress() != ncclSuccess) return broken_;
   if (!request.complete()) return ncclSuccess;
   *done = true;
   request.used = false;
-  ++nTested_;
+  --nOutstanding_;
   return ncclSuccess;
 }
 

@@ -66,7 +66,7 @@ ncclResult_t getProperties(int device, Properties* properties) {
   properties->ptrSupport = NCCL_PTR_HOST;
   properties->speed = 10000;
   properties->maxComms = 1024;
-  properties->maxRecvs = 1;
+  properties->maxRecvs = kMaxGroup;
   properties->netDeviceType = hasFault("offload") ? 99 : NCCL_NET_DEVICE_HOST;
 #if TRIVIAL_NET_VERSION >= 9
   properties->vProps.ndevs = 1;
@@ -170,17 +170,21 @@ ncclResult_t deregMr(void* comm, void* token) {
 ncclResult_t isend(void* comm, void* data, Size size, int tag, void* token, void** request) {
   *request = nullptr;
   if (static_cast<int64_t>(size) < 0) return breach("isend of a negative size");
-  return connectionOf(comm).post(static_cast<char*>(data), static_cast<size_t>(size), tag, token,
-                                 reinterpret_cast<Request**>(request));
+  const Buffer buffer = {static_cast<char*>(data), static_cast<size_t>(size), tag, token};
+  return connectionOf(comm).post({&buffer, 1}, reinterpret_cast<Request**>(request));
 }
 
 ncclResult_t irecv(void* comm, int n, void** data, Size* sizes, int* tags, void** tokens,
                    void** request) {
-  if (n != 1) return breach("irecv of %d buffers where maxRecvs is 1", n);
   *request = nullptr;  // it may hold anything
-  if (static_cast<int64_t>(sizes[0]) < 0) return breach("irecv of a negative size");
-  return connectionOf(comm).post(static_cast<char*>(data[0]), static_cast<size_t>(sizes[0]),
-                                 tags[0], tokens[0], reinterpret_cast<Request**>(request));
+  if (n < 1 || n > kMaxGroup) return breach("irecv of %d buffers", n);
+  std::array<Buffer, kMaxGroup> buffers;
+  for (int i = 0; i < n; ++i) {
+    if (static_cast<int64_t>(sizes[i]) < 0) return breach("irecv of a negative size");
+    buffers[i] = {static_cast<char*>(data[i]), static_cast<size_t>(sizes[i]), tags[i], tokens[i]};
+  }
+  return connectionOf(comm).post({buffers.data(), static_cast<size_t>(n)},
+                                 reinterpret_cast<Request**>(request));
 }
 
 ncclResult_t iflush(void*, int, void**, int*, void**, void**) {
@@ -195,7 +199,10 @@ ncclResult_t test(void* handle, int* done, int* sizes) {
   const ncclResult_t result = request.connection->test(request, &complete);
   if (result != ncclSuccess || !complete) return result;
   *done = 1;
-  if (sizes != nullptr) *sizes = static_cast<int>(request.header.nBytes);
+  if (sizes == nullptr) return ncclSuccess;
+  for (int i = 0; i < request.nBuffers(); ++i) {
+    sizes[i] = static_cast<int>(request.buffers[i].nBytes);
+  }
   return ncclSuccess;
 }
 

@@ -64,7 +64,7 @@ class TrivialNet : public testing::Test {
 
   static void onThread(const std::function<void()>& action) { std::thread(action).join(); }
 
-  // Posts until the plugin has taken it.
+  // Posts until the plugin has taken it; a send once a receive of its tag waits for it.
   ncclResult_t send(void** request, char* data, size_t size, int tag = 0) {
     ncclResult_t result = ncclSuccess;
     *request = nullptr;
@@ -130,7 +130,11 @@ TEST_F(TrivialNet, SaysLaterNowAndThen) {
     int nLater = 0;
     for (int i = 0; i < 20; ++i) {
       void* request = memory_;
-      ASSERT_EQ(net_->isend(sender_, memory_, 1, 0, sendMr_, nullptr, &request), ncclSuccess);
+      void* data = memory_;
+      size_t size = 1;
+      int tag = 0;
+      ASSERT_EQ(net_->irecv(receiver_, 1, &data, &size, &tag, &receiveMr_, nullptr, &request),
+                ncclSuccess);
       if (request == nullptr) ++nLater;
     }
     EXPECT_GT(nLater, 0);
@@ -140,7 +144,7 @@ TEST_F(TrivialNet, SaysLaterNowAndThen) {
 
 TEST_F(TrivialNet, NoticesASecondThread) {
   void* request = nullptr;
-  onThread([&] { ASSERT_EQ(send(&request, memory_, 1), ncclSuccess); });
+  onThread([&] { ASSERT_EQ(receive(&request, memory_, 1), ncclSuccess); });
   int done = 0;
   expectBreach(net_->test(request, &done, nullptr), "test by thread");
 }
@@ -148,6 +152,7 @@ TEST_F(TrivialNet, NoticesASecondThread) {
 TEST_F(TrivialNet, NoticesServiceByTheTransferringThread) {
   onThread([&] {
     void *request = nullptr, *mr = nullptr;
+    ASSERT_EQ(receive(&request, memory_, 1), ncclSuccess);
     ASSERT_EQ(send(&request, memory_, 1), ncclSuccess);
     expectBreach(net_->regMr(sender_, memory_, 1, NCCL_PTR_HOST, &mr), "regMr");
     expectBreach(net_->deregMr(sender_, sendMr_), "deregMr");
@@ -178,6 +183,7 @@ TEST_F(TrivialNet, NoticesATestOfARequestThatIsDone) {
   onThread([&] {
     void* request = nullptr;
     int size = 0, done = 0;
+    ASSERT_EQ(receive(&request, memory_, 1), ncclSuccess);
     ASSERT_EQ(send(&request, memory_, 1), ncclSuccess);
     ASSERT_EQ(finish(request, &size), ncclSuccess);
     expectBreach(net_->test(request, &done, nullptr), "not outstanding");
@@ -191,25 +197,54 @@ TEST_F(TrivialNet, NoticesMemoryThatIsNotRegistered) {
   });
 }
 
-TEST_F(TrivialNet, NoticesDifferentTags) {
+TEST_F(TrivialNet, PutsOffASendUntilItsTagHasItsTurn) {
   onThread([&] {
-    void *sending = nullptr, *receiving = nullptr;
-    ASSERT_EQ(send(&sending, memory_, 1, 4), ncclSuccess);
-    ncclResult_t result = receive(&receiving, memory_, 1, 5);
-    int size = 0;
-    if (result == ncclSuccess) result = finish(receiving, &size);
-    expectBreach(result, "tag 4");
+    void *request = nullptr, *five = nullptr, *four = nullptr;
+    ASSERT_EQ(receive(&five, memory_, 1, 5), ncclSuccess);
+    ASSERT_EQ(receive(&four, memory_, 1, 4), ncclSuccess);
+    for (int i = 0; i < 50; ++i) {
+      ASSERT_EQ(net_->isend(sender_, memory_, 1, 4, sendMr_, nullptr, &request), ncclSuccess);
+      ASSERT_EQ(request, nullptr);
+    }
+    ASSERT_EQ(send(&request, memory_, 1, 5), ncclSuccess);
+    ASSERT_EQ(send(&request, memory_, 1, 4), ncclSuccess);
   });
+}
+
+TEST_F(TrivialNet, SortsTheMessagesOfAGroupByTheirTags) {
+  onThread([&] {
+    void* data[3] = {memory_, memory_ + 100, memory_ + 200};
+    size_t sizes[3] = {9, 8, 7};
+    int tags[3] = {4, 5, 4};
+    void* memories[3] = {receiveMr_, receiveMr_, receiveMr_};
+    char* from = memory_ + 1000;
+    std::fill_n(from, 100, 'x');
+    void *group = nullptr, *sending[3] = {};
+    ASSERT_EQ(net_->irecv(receiver_, 3, data, sizes, tags, memories, nullptr, &group), ncclSuccess);
+    ASSERT_NE(group, nullptr);
+    ASSERT_EQ(send(&sending[0], from, 3, 5), ncclSuccess);
+    ASSERT_EQ(send(&sending[1], from, 1, 4), ncclSuccess);
+    ASSERT_EQ(send(&sending[2], from, 0, 4), ncclSuccess);
+    int received[4] = {-1, -1, -1, -1}, sent = -1;
+    ASSERT_EQ(finish(group, received), ncclSuccess);
+    EXPECT_EQ(std::vector<int>(received, received + 4), (std::vector<int>{1, 3, 0, -1}));
+    EXPECT_STREQ(memory_, "x");
+    EXPECT_STREQ(memory_ + 100, "xxx");
+    EXPECT_STREQ(memory_ + 200, "");
+    ASSERT_EQ(finish(sending[1], &sent), ncclSuccess) << "each tag has its own oldest";
+    ASSERT_EQ(finish(sending[0], &sent), ncclSuccess);
+    EXPECT_EQ(sent, 3);
+  });
+  EXPECT_EQ(lastWarning, "");
 }
 
 TEST_F(TrivialNet, RefusesAMessageThatIsTooLong) {
   onThread([&] {
     void *sending = nullptr, *receiving = nullptr;
+    ASSERT_EQ(receive(&receiving, memory_, 8), ncclSuccess);
     ASSERT_EQ(send(&sending, memory_, 9), ncclSuccess);
-    ncclResult_t result = receive(&receiving, memory_, 8);
     int size = 0;
-    if (result == ncclSuccess) result = finish(receiving, &size);
-    EXPECT_EQ(result, ncclInvalidUsage);
+    EXPECT_EQ(finish(receiving, &size), ncclInvalidUsage);
     EXPECT_NE(lastWarning.find("truncated"), std::string::npos) << lastWarning;
   });
 }
