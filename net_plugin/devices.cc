@@ -1,16 +1,57 @@
-// The devices of this process: sockets.
-#include <array>
+// The devices of this process: the ports of InfiniBand and RoCE, or sockets.
+#include <vector>
 
+#include "net_plugin/log.h"
 #include "net_plugin/net.h"
 #include "net_plugin/socket/device.h"
+#ifdef CINCH_VERBS
+#include "net_plugin/ib/device.h"
+#endif
 
 namespace cinch::net {
+namespace {
+
+// None where no port is active. An error says why verbs cannot be used at all.
+Result<std::vector<Device*>> openVerbs([[maybe_unused]] Device& sockets) {
+#ifdef CINCH_VERBS
+  const Result<IbSettings> settings = readIbSettings(environmentVariable);
+  if (!settings) return settings.error();
+  const Result<const VerbsApi*> verbs = loadVerbs();
+  if (!verbs) return verbs.error();
+  // Never destroyed: NCCL's threads may use them until the process ends.
+  const auto& all = *new IbDevices(openIbDevices(*verbs.value(), settings.value(), sockets));
+  std::vector<Device*> devices;
+  for (const auto& device : all.devices) devices.push_back(device.get());
+  return devices;
+#else
+  return errorf(Status::systemError,
+                "this build of Cinch has no verbs: libibverbs-dev was missing");
+#endif
+}
+
+Result<std::vector<Device*>> choose(const Params& params) {
+  const Result<Device*> sockets = openSocketDevice(params);
+  if (!sockets) return sockets.error();
+  const std::vector<Device*> onlySockets = {sockets.value()};
+  if (params.net == NetChoice::socket) return onlySockets;
+  Result<std::vector<Device*>> ports = openVerbs(*sockets.value());
+  if (ports && !ports.value().empty()) return ports;
+  const std::string why =
+      ports ? "no InfiniBand or RoCE port is active, or NCCL_IB_HCA names none that is"
+            : ports.error().message;
+  if (params.net == NetChoice::verbs) {
+    return errorf(Status::systemError, "CINCH_NET=verbs: %s", why.c_str());
+  }
+  CINCH_NET_INFO("CINCH_NET=auto takes sockets: %s", why.c_str());
+  return onlySockets;
+}
+
+}  // namespace
 
 Result<std::span<Device* const>> devices() {
-  static const Result<Device*> sockets = openSocketDevice(processParams().params);
-  if (!sockets) return sockets.error();
-  static const std::array<Device*, 1> all = {sockets.value()};
-  return std::span<Device* const>(all);
+  static const Result<std::vector<Device*>> all = choose(processParams().params);
+  if (!all) return all.error();
+  return std::span<Device* const>(all.value());
 }
 
 }  // namespace cinch::net

@@ -121,19 +121,24 @@ Result<Card> parseCard(std::span<const uint8_t> bytes) {
     if (!queue) return queue.error();
     card.queues.push_back(queue.value());
   }
+  for (size_t i = 0; i < nQueues; ++i) {
+    if (nQueues % nPorts != 0 || card.queues[i].port != i / (nQueues / nPorts)) {
+      return wrong("queues that are not alike at all ports");
+    }
+  }
   return card;
 }
 
 Result<void> checkFit(const Card& ours, const Card& theirs) {
-  if (ours.queues.size() != theirs.queues.size()) {
+  if (ours.queuesPerPort() != theirs.queuesPerPort()) {
     return errorf(Status::invalidUsage,
                   "this process has %zu queues for a connection, its peer %zu: set "
                   "NCCL_IB_QPS_PER_CONNECTION alike on all ranks",
-                  ours.queues.size(), theirs.queues.size());
+                  ours.queuesPerPort(), theirs.queuesPerPort());
   }
-  for (size_t i = 0; i < ours.queues.size(); ++i) {
-    const LinkKind here = ours.ports[ours.queues[i].port].link;
-    const LinkKind there = theirs.ports[theirs.queues[i].port].link;
+  for (size_t i = 0; i < std::min(ours.ports.size(), theirs.ports.size()); ++i) {
+    const LinkKind here = ours.ports[i].link;
+    const LinkKind there = theirs.ports[i].link;
     if (here == there) continue;
     return errorf(Status::invalidUsage,
                   "a port of this process is on %s and the one that it would talk to on %s: choose "

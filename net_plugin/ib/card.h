@@ -6,12 +6,12 @@
 //    0  4  magic "CnIB"
 //    4  2  version: 1
 //    6  1  ports, 1 to kMaxPorts
-//    7  1  queues, 1 to kMaxQueues
+//    7  1  queues, as many at each port, kMaxQueues together
 //    8  8  address of the ring, in the process that sends the card
 //   16 32  each port:   0 16 GID   16  2 LID   18  1 link: 1 InfiniBand, 2 Ethernet
 //                      19  1 MTU: 1 (256 bytes) to 5 (4096)   20  4 key of the ring   24  8 zero
 //    . 16  each queue:  0  4 number, 24 bits   4  4 first packet number, 24 bits
-//                       8  1 port it is at, below `ports`   9  7 zero
+//                       8  1 port it is at; those of the first come first   9  7 zero
 #pragma once
 
 #include <cstdint>
@@ -51,6 +51,7 @@ struct Card {
   std::vector<PortCard> ports;
   std::vector<QueueCard> queues;
 
+  size_t queuesPerPort() const { return queues.size() / ports.size(); }
   bool operator==(const Card&) const = default;
 };
 
@@ -63,8 +64,8 @@ std::vector<uint8_t> encodeCard(const Card& card);
 // says what is wrong.
 Result<Card> parseCard(std::span<const uint8_t> bytes);
 
-// Whether two ends can talk: equal numbers of queues, whose ports are of one kind of link. The
-// error names both.
+// Whether two ends can talk: equal numbers of queues at each port, and ports of one kind of link as
+// far as both have them. The error names both.
 Result<void> checkFit(const Card& ours, const Card& theirs);
 
 }  // namespace cinch::net

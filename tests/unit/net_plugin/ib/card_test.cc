@@ -20,10 +20,11 @@ Card randomCard(std::mt19937_64& random) {
     for (uint8_t& byte : port.gid) byte = static_cast<uint8_t>(random());
     card.ports.push_back(port);
   }
-  for (size_t n = 1 + random() % kMaxQueues; n > 0; --n) {
+  const size_t perPort = 1 + random() % (kMaxQueues / card.ports.size());
+  for (size_t i = 0; i < perPort * card.ports.size(); ++i) {
     card.queues.push_back({static_cast<uint32_t>(random() % (1 << 24)),
                            static_cast<uint32_t>(random() % (1 << 24)),
-                           static_cast<uint8_t>(random() % card.ports.size())});
+                           static_cast<uint8_t>(i / perPort)});
   }
   return card;
 }
@@ -121,6 +122,16 @@ TEST(Card, OfDamagedBytesIsWithinTheLimits) {
       ASSERT_LT(queue.port, card.value().ports.size());
   }
   EXPECT_GT(nTaken, 1000u);
+}
+
+TEST(Card, WithUnevenQueuesIsRefused) {
+  Card card = smallCard();
+  card.ports.push_back(card.ports[0]);
+  expectRefused(encodeCard(card), "not alike at all ports");
+  card.queues[1].port = 1;
+  EXPECT_TRUE(parseCard(encodeCard(card)).ok());
+  card.queues.push_back(card.queues[1]);
+  expectRefused(encodeCard(card), "not alike at all ports");
 }
 
 TEST(CheckFit, WantsAsManyQueuesOverTheSameKindOfLink) {

@@ -1,0 +1,22 @@
+// InfiniBand and RoCE behind net.h: one device for each active port.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "net_plugin/ib/port.h"
+#include "net_plugin/net.h"
+
+namespace cinch::net {
+
+struct IbDevices {
+  std::vector<std::unique_ptr<Port>> ports;
+  std::vector<std::unique_ptr<Device>> devices;  // one for each port, over all of them
+};
+
+// All active ports that NCCL_IB_HCA means; none where there is none. `sockets`: what connections
+// are made over, and what carries their control messages; it outlives the devices. What cannot be
+// used is said in the log.
+IbDevices openIbDevices(const VerbsApi& verbs, const IbSettings& settings, Device& sockets);
+
+}  // namespace cinch::net

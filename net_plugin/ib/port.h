@@ -1,0 +1,78 @@
+// An active port of a device, opened: where queues are made and memory is made known. Kept until
+// the process ends, shared by all connections.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "net_plugin/ib/card.h"
+#include "net_plugin/ib/region_cache.h"
+#include "net_plugin/ib/settings.h"
+#include "net_plugin/ib/verbs_api.h"
+
+namespace cinch::net {
+
+class Port {
+ public:
+  // Null where the port is not active. An error says which device and why it cannot be used.
+  static Result<std::unique_ptr<Port>> open(const VerbsApi& verbs, ibv_device* device,
+                                            uint8_t number, const IbSettings& settings);
+  ~Port();
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  const VerbsApi& verbs() const { return verbs_; }
+  const IbSettings& settings() const { return settings_; }
+  const std::string& name() const { return name_; }      // "mlx5_0:1"
+  const std::string& choice() const { return choice_; }  // which address and why, for the log
+  std::string pciPath() const;                           // in /sys; empty where it is not on PCI
+  uint64_t guid() const { return guid_; }
+  int speedMbps() const { return speedMbps_; }
+
+  ibv_context* context() const { return context_; }
+  ibv_pd* domain() const { return domain_; }
+  RegionCache& regions() { return regions_; }
+  uint8_t number() const { return number_; }
+  uint32_t gidIndex() const { return gidIndex_; }
+  PortCard card() const { return card_; }  // without a ring's key
+  // What the device allows.
+  uint32_t maxQueueEntries() const { return maxQueueEntries_; }
+  uint32_t maxCompletions() const { return maxCompletions_; }
+
+  // Why nothing goes here any more, or not by way of this completion queue; empty while it does.
+  // Takes note of what the device has said since; thread-safe, never waits.
+  std::string failureOf(const ibv_cq* completions);
+  // To be said of each before it is destroyed.
+  void forget(const ibv_cq* completions);
+
+ private:
+  Port(const VerbsApi& verbs, const IbSettings& settings, ibv_context* context, uint8_t number,
+       std::string device);
+
+  Result<bool> query();
+  Result<void> chooseAddress(uint32_t nGids);
+  void note(const ibv_async_event& event);
+  Result<ibv_mr*> addRegion(void* data, size_t nBytes);
+
+  const VerbsApi& verbs_;
+  const IbSettings settings_;
+  ibv_context* const context_;
+  const uint8_t number_;
+  const std::string name_;
+  ibv_pd* domain_ = nullptr;
+  RegionCache regions_;
+  PortCard card_;
+  std::string choice_;
+  uint64_t guid_ = 0;
+  int speedMbps_ = 0;
+  uint32_t gidIndex_ = 0;
+  uint32_t maxQueueEntries_ = 0;
+  uint32_t maxCompletions_ = 0;
+  std::mutex mutex_;
+  std::string failure_;
+  bool isFatal_ = false;  // for good
+  std::vector<const ibv_cq*> overrun_;
+};
+
+}  // namespace cinch::net

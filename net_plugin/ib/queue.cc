@@ -1,0 +1,137 @@
+#include "net_plugin/ib/queue.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace cinch::net {
+namespace {
+
+constexpr uint32_t kInlineBytes = sizeof(uint64_t) * 8;  // a ClearToSend
+constexpr uint32_t kFirstPacket = 0;
+constexpr uint8_t kHopLimit = 255;
+// "Not ready" of a receiver is waited for 0.64 ms at a time (code 12), without end (7): room for an
+// immediate is made ahead.
+constexpr uint8_t kNotReadyTimer = 12;
+constexpr uint8_t kNotReadyRetries = 7;
+
+ibv_ah_attr pathTo(const Port& port, const PortCard& peer) {
+  ibv_ah_attr path{};
+  path.port_num = port.number();
+  path.sl = port.settings().serviceLevel;
+  if (peer.link == LinkKind::infiniband) {
+    path.dlid = peer.lid;
+    return path;
+  }
+  path.is_global = 1;
+  path.grh.sgid_index = static_cast<uint8_t>(port.gidIndex());
+  path.grh.hop_limit = kHopLimit;
+  path.grh.traffic_class = port.settings().trafficClass;
+  std::copy(peer.gid.begin(), peer.gid.end(), path.grh.dgid.raw);
+  return path;
+}
+
+// Results of verbs are an errno, or -1 with errno.
+Posting outcomeOf(int result) {
+  if (result == 0) return Posting::taken;
+  const int why = result < 0 ? errno : result;
+  return why == ENOMEM || why == EAGAIN ? Posting::full : Posting::refused;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Queue>> Queue::create(Port& port, ibv_cq* completions, QueueDepth depth) {
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = wanted.recv_cq = completions;
+  wanted.qp_type = IBV_QPT_RC;
+  wanted.cap.max_send_wr = depth.sends;
+  wanted.cap.max_recv_wr = depth.receives;
+  wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1;
+  wanted.cap.max_inline_data = kInlineBytes;
+  ibv_qp* pair = port.verbs().createQp(port.domain(), &wanted);
+  if (pair == nullptr) {
+    return errorf(Status::systemError, "%s: no queue pair of %u and %u entries: %s",
+                  port.name().c_str(), depth.sends, depth.receives, strerror(errno));
+  }
+  std::unique_ptr<Queue> queue(new Queue(port, pair, wanted.cap.max_inline_data));
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.port_num = port.number();
+  attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  CINCH_TRY(queue->change(
+      attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "begin"));
+  return queue;
+}
+
+Queue::~Queue() {
+  port_.verbs().destroyQp(pair_);
+}
+
+QueueCard Queue::card(uint8_t port) const {
+  return {number(), kFirstPacket, port};
+}
+
+Result<void> Queue::change(ibv_qp_attr& to, int which, const char* what) {
+  const int result = port_.verbs().modifyQp(pair_, &to, which);
+  if (result == 0) return {};
+  return errorf(Status::systemError, "%s: a queue pair cannot %s: %s", port_.name().c_str(), what,
+                strerror(result < 0 ? errno : result));
+}
+
+Result<void> Queue::connect(const PortCard& peerPort, const QueueCard& peer) {
+  CINCH_TRY(makeReadyToReceive(peerPort, peer));
+  return makeReadyToSend();
+}
+
+Result<void> Queue::makeReadyToReceive(const PortCard& peerPort, const QueueCard& peer) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTR;
+  attributes.path_mtu = static_cast<ibv_mtu>(std::min(port_.card().mtu, peerPort.mtu));
+  attributes.dest_qp_num = peer.number;
+  attributes.rq_psn = peer.firstPacket;
+  attributes.max_dest_rd_atomic = 1;
+  attributes.min_rnr_timer = kNotReadyTimer;
+  attributes.ah_attr = pathTo(port_, peerPort);
+  return change(attributes,
+                IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+                "receive");
+}
+
+Result<void> Queue::makeReadyToSend() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTS;
+  attributes.timeout = port_.settings().timeout;
+  attributes.retry_cnt = port_.settings().retries;
+  attributes.rnr_retry = kNotReadyRetries;
+  attributes.sq_psn = kFirstPacket;
+  attributes.max_rd_atomic = 1;
+  return change(attributes,
+                IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+                "send");
+}
+
+Posting Queue::send(ibv_send_wr& first, size_t& nPosted) {
+  ibv_send_wr* refused = nullptr;
+  const Posting posting = outcomeOf(port_.verbs().postSend(pair_, &first, &refused));
+  const ibv_send_wr* const end = posting == Posting::taken ? nullptr : refused;
+  nPosted = 0;
+  for (const ibv_send_wr* it = &first; it != nullptr && it != end; it = it->next) ++nPosted;
+  return posting;
+}
+
+Posting Queue::receive(uint64_t id) {
+  ibv_recv_wr request{};
+  request.wr_id = id;
+  ibv_recv_wr* refused = nullptr;
+  return outcomeOf(port_.verbs().postReceive(pair_, &request, &refused));
+}
+
+void Queue::stop() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  port_.verbs().modifyQp(pair_, &attributes, IBV_QP_STATE);
+}
+
+}  // namespace cinch::net

@@ -1,0 +1,95 @@
+#include "net_plugin/ib/settings.h"
+
+#include <charconv>
+#include <cstring>
+
+#include "common/text.h"
+#include "net_plugin/ib/slots.h"
+
+namespace cinch::net {
+namespace {
+
+using Variable = const char* (*)(const char* name);
+
+// Leaves `out` as it is where the variable is unset or empty.
+template <class Number>
+Result<void> readNumber(Variable variable, const char* name, long most, Number& out) {
+  const char* text = variable(name);
+  if (text == nullptr || *text == 0) return {};
+  const std::string_view digits = trim(text);
+  long value = 0;
+  const auto [end, failure] = std::from_chars(digits.begin(), digits.end(), value);
+  if (failure != std::errc() || end != digits.end() || value < 0 || value > most) {
+    return errorf(Status::invalidUsage, "%s=%s is not a number from 0 to %ld", name, text, most);
+  }
+  out = static_cast<Number>(value);
+  return {};
+}
+
+// -1 is NCCL's way to say that Cinch should choose.
+Result<void> readGidIndex(Variable variable, std::optional<uint32_t>& out) {
+  constexpr const char* kName = "NCCL_IB_GID_INDEX";
+  const char* text = variable(kName);
+  if (text == nullptr || *text == 0 || strcmp(text, "-1") == 0) return {};
+  uint32_t index = 0;
+  CINCH_TRY(readNumber(variable, kName, 0xffff, index));
+  out = index;
+  return {};
+}
+
+Result<void> readFamily(Variable variable, AddressFamily& out) {
+  const char* text = variable("NCCL_IB_ADDR_FAMILY");
+  if (text == nullptr || *text == 0) return {};
+  if (strcmp(text, "AF_INET") != 0 && strcmp(text, "AF_INET6") != 0) {
+    return errorf(Status::invalidUsage, "NCCL_IB_ADDR_FAMILY=%s is neither AF_INET nor AF_INET6",
+                  text);
+  }
+  out = strcmp(text, "AF_INET") == 0 ? AddressFamily::ipv4 : AddressFamily::ipv6;
+  return {};
+}
+
+Result<void> readGidWish(Variable variable, GidWish& wish) {
+  CINCH_TRY(readGidIndex(variable, wish.index));
+  CINCH_TRY(readFamily(variable, wish.family));
+  CINCH_TRY(readNumber(variable, "NCCL_IB_ROCE_VERSION_NUM", 2, wish.roceVersion));
+  if (const char* range = variable("NCCL_IB_ADDR_RANGE"); range != nullptr) wish.range = range;
+  return {};
+}
+
+}  // namespace
+
+Result<IbSettings> readIbSettings(Variable variable) {
+  IbSettings settings;
+  if (const char* list = variable("NCCL_IB_HCA"); list != nullptr) settings.devices = list;
+  CINCH_TRY(readGidWish(variable, settings.gid));
+  CINCH_TRY(readNumber(variable, "NCCL_IB_QPS_PER_CONNECTION", long{kMaxParts}, settings.nQueues));
+  if (settings.nQueues == 0) settings.nQueues = 1;
+  CINCH_TRY(readNumber(variable, "NCCL_IB_SPLIT_DATA_ON_QPS", 1, settings.splits));
+  CINCH_TRY(readNumber(variable, "NCCL_IB_TIMEOUT", 31, settings.timeout));
+  CINCH_TRY(readNumber(variable, "NCCL_IB_RETRY_CNT", 7, settings.retries));
+  CINCH_TRY(readNumber(variable, "NCCL_IB_SL", 15, settings.serviceLevel));
+  CINCH_TRY(readNumber(variable, "NCCL_IB_TC", 255, settings.trafficClass));
+  int relaxed = 2;
+  CINCH_TRY(readNumber(variable, "NCCL_IB_PCI_RELAXED_ORDERING", 2, relaxed));
+  settings.relaxedOrdering = relaxed != 0;
+  return settings;
+}
+
+bool isMeant(const std::string& list, const std::string& device, int port) {
+  std::string_view rest = list;
+  const bool excludes = rest.starts_with('^');
+  if (excludes) rest.remove_prefix(1);
+  const bool exact = rest.starts_with('=');
+  if (exact) rest.remove_prefix(1);
+  if (trim(rest).empty()) return true;
+  while (!rest.empty()) {
+    std::string_view item = takeUntil(rest, ",");
+    const std::string_view name = takeUntil(item, ":");
+    const bool named = exact ? device == name : device.starts_with(name);
+    const bool here = item.empty() || item == std::to_string(port);
+    if (!name.empty() && named && here) return !excludes;
+  }
+  return excludes;
+}
+
+}  // namespace cinch::net

@@ -1,0 +1,31 @@
+// How this process uses InfiniBand and RoCE: NCCL's own variables, so that what a site has found
+// for NCCL holds here as well.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "net_plugin/ib/gid.h"
+
+namespace cinch::net {
+
+struct IbSettings {
+  std::string devices;  // NCCL_IB_HCA: "mlx5_0:1,mlx5_1"; ^ in front excludes, = takes exact names
+  GidWish gid;
+  size_t nQueues = 1;        // of each connection, NCCL_IB_QPS_PER_CONNECTION; 1 to kMaxParts
+  bool splits = false;       // NCCL_IB_SPLIT_DATA_ON_QPS: each message over all queues
+  uint8_t timeout = 20;      // NCCL_IB_TIMEOUT: 4.096 us * 2^timeout until a packet is sent again
+  uint8_t retries = 7;       // NCCL_IB_RETRY_CNT
+  uint8_t serviceLevel = 0;  // NCCL_IB_SL
+  uint8_t trafficClass = 0;  // NCCL_IB_TC
+  bool relaxedOrdering = true;  // NCCL_IB_PCI_RELAXED_ORDERING: 0 no, 1 and 2 where supported
+};
+
+// `variable`: null where it is unset. An error names the variable, its value and the range.
+Result<IbSettings> readIbSettings(const char* (*variable)(const char* name));
+
+// Whether the list of NCCL_IB_HCA means this port. A name in the list means all devices whose names
+// begin with it, and all their ports where it gives none.
+bool isMeant(const std::string& list, const std::string& device, int port);
+
+}  // namespace cinch::net

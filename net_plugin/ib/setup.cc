@@ -1,0 +1,161 @@
+#include "net_plugin/ib/setup.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "net_plugin/log.h"
+
+namespace cinch::net {
+namespace {
+
+constexpr std::array<uint8_t, 1> kReady = {'R'};
+
+// The sending side writes a message's parts and announcements, the receiving side grants, for which
+// it needs room, and takes announcements.
+constexpr QueueDepth kSenderDepth = {2 * kPlaces, 1};
+constexpr QueueDepth kReceiverDepth = {kMaxRequests, kPlaces};
+static_assert(kHandleBytes + kMaxCardBytes <= kMaxControlBytes);
+
+// The lanes of one side, over as many of the site's ports as there is room for in a card.
+template <class Slots>
+Result<void> makeLanes(const Site& site, size_t mostLanes, QueueDepth depth, Slots& slots,
+                       Wiring& wiring) {
+  const size_t nQueues = site.ports.front()->settings().nQueues;
+  const size_t nLanes = std::min({site.ports.size(), kMaxPorts, kMaxQueues / nQueues, mostLanes});
+  while (wiring.lanes.size() < nLanes) {
+    auto lane =
+        Lane::create(*site.ports[wiring.lanes.size()], nQueues, depth, &slots, sizeof(Slots));
+    if (!lane) return lane.error();
+    wiring.lanes.push_back(std::move(lane.value()));
+  }
+  return {};
+}
+
+template <class Slots>
+Card cardOf(const Wiring& wiring, const Slots& slots) {
+  Card card{.ringAddress = reinterpret_cast<uint64_t>(&slots), .ports = {}, .queues = {}};
+  for (const auto& lane : wiring.lanes) lane->describe(card);
+  return card;
+}
+
+// Lanes that only one side has are of no use.
+Result<void> join(Wiring& wiring, const Card& ours, Card theirs) {
+  CINCH_TRY(checkFit(ours, theirs));
+  wiring.lanes.resize(std::min(wiring.lanes.size(), theirs.ports.size()));
+  for (size_t i = 0; i < wiring.lanes.size(); ++i) {
+    CINCH_TRY(wiring.lanes[i]->connect(theirs, i));
+  }
+  wiring.peer = std::move(theirs);
+  return {};
+}
+
+void sayConnected(const char* direction, const Wiring& wiring) {
+  const PortCard& peer = wiring.peer.ports.front();
+  const std::string there =
+      peer.link == LinkKind::ethernet ? textOf(peer.gid) : "LID " + std::to_string(peer.lid);
+  CINCH_NET_INFO("connection %s %s over %zu queues of %s%s%s", direction, there.c_str(),
+                 wiring.lanes.front()->nQueues(), wiring.lanes.front()->port().name().c_str(),
+                 wiring.lanes.size() > 1 ? ", failing over to " : "",
+                 wiring.lanes.size() > 1 ? wiring.lanes[1]->port().name().c_str() : "");
+}
+
+}  // namespace
+
+Connecting::Connecting(const Site& site, const Handle& handle, int trafficClass)
+    : site_(site),
+      handle_(handle),
+      trafficClass_(trafficClass),
+      control_(std::make_unique<ChannelControl>()) {}
+
+// Says who we are, over the way that has just come to be.
+Result<void> Connecting::introduce() {
+  Handle back{};
+  auto listener = site_.sockets->listen(back);
+  if (!listener) return listener.error();
+  listener_ = std::move(listener.value());
+  slots_ = std::make_unique<SenderSlots>();
+  CINCH_TRY(makeLanes(site_, kMaxPorts, kSenderDepth, *slots_, wiring_));
+  card_ = cardOf(wiring_, *slots_);
+  const std::vector<uint8_t> card = encodeCard(card_);
+  std::vector<uint8_t> hello(kHandleBytes + card.size());
+  memcpy(hello.data(), back.data(), kHandleBytes);
+  std::copy(card.begin(), card.end(), hello.begin() + kHandleBytes);
+  return control_->say(hello);
+}
+
+Result<std::unique_ptr<Sender>> Connecting::step() {
+  if (!control_->hasOut()) {
+    auto out = site_.sockets->connect(handle_, trafficClass_);
+    if (!out) return out.error();
+    if (out.value() == nullptr) return std::unique_ptr<Sender>();
+    control_->setOut(std::move(out.value()));
+    CINCH_TRY(introduce());
+  }
+  if (!control_->hasIn()) {
+    auto in = listener_->accept();
+    if (!in) return in.error();
+    if (in.value() == nullptr) return std::unique_ptr<Sender>();
+    control_->setIn(std::move(in.value()));
+  }
+  const auto heard = control_->hear();
+  if (!heard) return heard.error();
+  if (!heard.value()) return std::unique_ptr<Sender>();
+  Result<Card> theirs = parseCard(*heard.value());
+  if (!theirs) return theirs.error();
+  CINCH_TRY(join(wiring_, card_, std::move(theirs.value())));
+  CINCH_TRY(control_->say(kReady));
+  sayConnected("to", wiring_);
+  wiring_.control = std::move(control_);
+  const bool splits = site_.ports.front()->settings().splits;
+  return std::make_unique<Sender>(std::move(wiring_), std::move(slots_), splits);
+}
+
+Accepting::Accepting(const Site& site, std::unique_ptr<Listener> listener)
+    : site_(site), listener_(std::move(listener)), control_(std::make_unique<ChannelControl>()) {}
+
+// Makes this side ready for what the Hello says, and says so.
+Result<void> Accepting::answer(std::span<const uint8_t> hello) {
+  if (hello.size() <= kHandleBytes) {
+    return errorf(Status::remoteError, "the peer's greeting is too short");
+  }
+  memcpy(back_.data(), hello.data(), kHandleBytes);
+  Result<Card> theirs = parseCard(hello.subspan(kHandleBytes));
+  if (!theirs) return theirs.error();
+  slots_ = std::make_unique<ReceiverSlots>();
+  const size_t mostLanes = theirs.value().ports.size();
+  CINCH_TRY(makeLanes(site_, mostLanes, kReceiverDepth, *slots_, wiring_));
+  const Card card = cardOf(wiring_, *slots_);
+  CINCH_TRY(join(wiring_, card, std::move(theirs.value())));
+  return control_->say(encodeCard(card));
+}
+
+Result<std::unique_ptr<Receiver>> Accepting::step() {
+  if (!control_->hasIn()) {
+    auto in = listener_->accept();
+    if (!in) return in.error();
+    if (in.value() == nullptr) return std::unique_ptr<Receiver>();
+    control_->setIn(std::move(in.value()));
+  }
+  if (hasAnswered_ && !control_->hasOut()) {
+    auto out = site_.sockets->connect(back_, -1);
+    if (!out) return out.error();
+    if (out.value() == nullptr) return std::unique_ptr<Receiver>();
+    control_->setOut(std::move(out.value()));
+  }
+  const auto heard = control_->hear();
+  if (!heard) return heard.error();
+  if (!heard.value()) return std::unique_ptr<Receiver>();
+  if (!hasAnswered_) {
+    CINCH_TRY(answer(*heard.value()));
+    hasAnswered_ = true;
+    return std::unique_ptr<Receiver>();
+  }
+  if (!std::equal(heard.value()->begin(), heard.value()->end(), kReady.begin(), kReady.end())) {
+    return errorf(Status::remoteError, "the peer did not say that it is ready");
+  }
+  sayConnected("from", wiring_);
+  wiring_.control = std::move(control_);
+  return std::make_unique<Receiver>(std::move(wiring_), std::move(slots_));
+}
+
+}  // namespace cinch::net

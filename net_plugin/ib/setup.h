@@ -1,0 +1,63 @@
+// How a connection over verbs comes to be. Two connections of the socket transport, one for each
+// direction, carry the cards and then stay as the connection's Control:
+//
+//   connecting                            accepting
+//   connects by the listener's handle --> accepts
+//   says Hello: a handle of its own, card --> makes its lanes ready
+//   accepts                           <-- connects by that handle, says its card
+//   makes its lanes ready, says Ready --> gives the connection to its owner
+//
+// Only then does the accepting side write, into lanes that are ready.
+#pragma once
+
+#include "net_plugin/ib/channel_control.h"
+#include "net_plugin/ib/receiver.h"
+#include "net_plugin/ib/sender.h"
+
+namespace cinch::net {
+
+// What a device makes connections of. All of it lives as long as the process.
+struct Site {
+  Device* sockets = nullptr;
+  std::vector<Port*> ports;  // that of the device first; the others take over when it fails
+};
+
+// Each step() goes on as far as it can without waiting; null while the peer is not that far.
+class Connecting {
+ public:
+  // `handle`: of the peer's listener, as its sockets made it.
+  Connecting(const Site& site, const Handle& handle, int trafficClass);
+  Result<std::unique_ptr<Sender>> step();
+
+ private:
+  Result<void> introduce();
+
+  const Site& site_;
+  Handle handle_;
+  const int trafficClass_;
+  std::unique_ptr<Listener> listener_;  // for the way back
+  std::unique_ptr<SenderSlots> slots_;
+  Wiring wiring_;
+  std::unique_ptr<ChannelControl> control_;
+  Card card_;
+};
+
+class Accepting {
+ public:
+  Accepting(const Site& site, std::unique_ptr<Listener> listener);
+  Result<std::unique_ptr<Receiver>> step();
+
+ private:
+  Result<void> answer(std::span<const uint8_t> hello);
+
+  const Site& site_;
+  std::unique_ptr<Listener> listener_;
+  Handle back_{};
+  bool hasHeard_ = false;
+  bool hasAnswered_ = false;
+  std::unique_ptr<ReceiverSlots> slots_;
+  Wiring wiring_;
+  std::unique_ptr<ChannelControl> control_;
+};
+
+}  // namespace cinch::net

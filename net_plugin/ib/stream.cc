@@ -1,0 +1,157 @@
+#include "net_plugin/ib/stream.h"
+
+#include <algorithm>
+
+#include "net_plugin/log.h"
+
+namespace cinch::net {
+namespace {
+
+// How long the end of the last lane waits for the peer's word, which may be that all is there.
+constexpr auto kLastWord = std::chrono::seconds(2);
+
+}  // namespace
+
+Stream::Stream(Wiring wiring) : wiring_(std::move(wiring)) {}
+
+// Derived classes have ended their lanes, which hold their memory.
+Stream::~Stream() {
+  for (const auto& region : regions_) releaseParts(*region);
+}
+
+Result<Region*> Stream::know(void* data, size_t nBytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  auto region = std::make_unique<Region>(Region{begin, begin + nBytes, {}});
+  for (const auto& lane : wiring_.lanes) {
+    const Result<ibv_mr*> known = lane->port().regions().acquire(data, nBytes);
+    if (!known) {
+      releaseParts(*region);
+      return known.error();
+    }
+    region->parts.push_back({&lane->port(), known.value()});
+  }
+  regions_.push_back(std::move(region));
+  return regions_.back().get();
+}
+
+void Stream::releaseParts(const Region& region) {
+  for (const Region::Part& part : region.parts) {
+    const Result<void> released = part.port->regions().release(part.known);
+    if (!released) CINCH_NET_WARN("%s", released.error().message.c_str());
+  }
+}
+
+Result<void> Stream::forget(Region* region) {
+  const auto found = std::find_if(regions_.begin(), regions_.end(),
+                                  [&](const auto& it) { return it.get() == region; });
+  if (found == regions_.end()) {
+    return errorf(Status::invalidArgument, "memory that was not registered here");
+  }
+  if (isUsing(*region)) {
+    fail(errorf(Status::invalidUsage, "memory was taken back during a transfer"));
+    for (const auto& lane : wiring_.lanes) lane->close();
+  }
+  releaseParts(*region);
+  regions_.erase(found);
+  return {};
+}
+
+void Stream::fail(Error error) {
+  if (!error_) error_ = std::move(error);
+}
+
+void Stream::say(const ControlMessage& message) {
+  const Result<void> said = wiring_.control->say(encodeControl(message));
+  if (!said) fail(said.error());
+}
+
+Result<void> Stream::progress() {
+  if (error_) return *error_;
+  const Clock::time_point now = Clock::now();
+  if (now >= nextLook_) look(now);
+  drain();
+  if (isMoving_) {
+    advanceMove(now);
+  } else if (lane().hasFailed()) {
+    beginMove(now);
+  } else {
+    postWaiting();
+  }
+  if (error_) return *error_;
+  return {};
+}
+
+void Stream::look(Clock::time_point now) {
+  nextLook_ = now + wiring_.lookEvery;
+  lane().lookAtPort();
+  listen();
+}
+
+void Stream::drain() {
+  while (lane().poll(*this)) {
+  }
+}
+
+void Stream::listen() {
+  while (!error_) {
+    const auto heard = wiring_.control->hear();
+    if (!heard) {
+      // What is there already has arrived before the peer was gone.
+      drain();
+      return fail(heard.error());
+    }
+    if (!heard.value()) return;
+    const Result<ControlMessage> message = parseControl(*heard.value());
+    if (!message) return fail(message.error());
+    std::visit([this](const auto& it) { hear(it); }, message.value());
+  }
+}
+
+void Stream::hear(const Standing&) {
+  fail(errorf(Status::remoteError, "the peer receives at the end that it sends over"));
+}
+
+void Stream::hear(const Confirmed&) {
+  fail(errorf(Status::remoteError, "the peer sends over the end that it receives at"));
+}
+
+void Stream::hear(const LaneLost& lost) {
+  if (lost.lane != current_ || heardLost_) {
+    return fail(errorf(Status::remoteError, "the peer lost a way that is not in use"));
+  }
+  heardLost_ = true;
+  lane().fail("the peer's end is lost: " + lost.why);
+  // Before the next message is read, which may already count on it.
+  if (isMoving_) advanceMove(Clock::now());
+}
+
+void Stream::beginMove(Clock::time_point now) {
+  isMoving_ = true;
+  moveBegan_ = now;
+  const bool isLast = current_ + 1 == wiring_.lanes.size();
+  CINCH_NET_WARN("%s; %s%s", lane().failure().c_str(),
+                 isLast ? "there is no other device to go on over" : "going on over ",
+                 isLast ? "" : wiring_.lanes[current_ + 1]->port().name().c_str());
+  lane().stop(now);
+  advanceMove(now);
+}
+
+void Stream::advanceMove(Clock::time_point now) {
+  if (!saidLost_ && lane().isStopped(now)) {
+    saidLost_ = true;
+    say(LaneLost{static_cast<uint8_t>(current_), lane().failure()});
+  }
+  if (!saidLost_) return;
+  if (current_ + 1 == wiring_.lanes.size()) {
+    if (heardLost_ || now - moveBegan_ > kLastWord) {
+      fail(errorf(Status::remoteError, "%s", lane().failure().c_str()));
+    }
+    return;
+  }
+  if (!heardLost_) return;
+  saidLost_ = heardLost_ = false;
+  ++current_;
+  goOn();
+}
+
+}  // namespace cinch::net

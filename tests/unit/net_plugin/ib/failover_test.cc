@@ -1,0 +1,146 @@
+// Devices that fail in the middle of traffic: what is received is right, and nothing hangs. Where a
+// second device is there everything arrives.
+#include <chrono>
+#include <functional>
+
+#include "verbs_hosts.h"
+
+namespace cinch::net {
+namespace {
+
+using Fault = std::function<void(FakeProvider& provider, int device)>;
+
+struct NamedFault {
+  const char* name;
+  Fault cause;
+};
+
+const NamedFault kFaults[] = {
+    {"port down", [](FakeProvider& it, int device) { it.takeDown(device); }},
+    {"device dead", [](FakeProvider& it, int device) { it.killDevice(device); }},
+    {"retries exceeded",
+     [](FakeProvider& it, int device) { it.failQueues(device, IBV_WC_RETRY_EXC_ERR); }},
+    {"flushed", [](FakeProvider& it, int device) { it.failQueues(device, IBV_WC_WR_FLUSH_ERR); }},
+    {"fatal error", [](FakeProvider& it, int device) { it.failQueues(device, IBV_WC_FATAL_ERR); }},
+    {"completions overrun", [](FakeProvider& it, int device) { it.overrun(device); }},
+    {"answers lost", [](FakeProvider& it, int device) { it.setFaults(0, .05, device); }},
+};
+
+// One run: traffic, and after some visits a fault of a device of the first lane, at either side.
+struct Course {
+  explicit Course(uint64_t seed) : random(seed) {
+    options.nQueues = size_t{1} << random() % 3;
+    options.splits = random() % 2 != 0;
+    options.provider.seed = seed;
+    options.provider.maxDelay = static_cast<int>(random() % 6);
+    options.provider.postFailure = random() % 2 == 0 ? 0 : .1;
+    fault = &kFaults[random() % std::size(kFaults)];
+    device = random() % 2 == 0 ? 0 : 2;
+    visits = random() % 400;
+  }
+
+  std::mt19937_64 random;
+  HostOptions options;
+  const NamedFault* fault;
+  int device;
+  size_t visits;
+};
+
+// What one seed makes of it, from 0 on.
+uint64_t nSeeds() {
+  const char* text = getenv("CINCH_TEST_SEEDS");
+  return text == nullptr ? 100 : std::stoul(text);
+}
+
+TEST(VerbsFailover, EverythingArrivesOverTheOtherDevice) {
+  for (uint64_t seed = 0; seed < nSeeds(); ++seed) {
+    const Course run(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + run.fault->name + " of device " +
+                 std::to_string(run.device));
+    VerbsHosts hosts(run.options);
+    ASSERT_TRUE(hosts.connect());
+    Traffic traffic(hosts, {.seed = seed, .nGroups = 60, .maxBytes = 6000});
+    for (size_t i = 0; i < run.visits && traffic.visit(); ++i) {
+    }
+    run.fault->cause(hosts.provider, run.device);
+    // Lost answers end once the first lane is lost: a second loss would be one too many.
+    while (traffic.visit() &&
+           hosts.provider.bytesWritten(1) + hosts.provider.bytesWritten(3) == 0) {
+    }
+    hosts.provider.setFaults(0, 0);
+    traffic.run();
+    ASSERT_TRUE(traffic.isComplete()) << traffic.sendError() << "; " << traffic.receiveError();
+  }
+}
+
+TEST(VerbsFailover, EndsWithAnErrorAtBothSidesWhereNoDeviceIsLeft) {
+  for (uint64_t seed = 0; seed < nSeeds() / 5; ++seed) {
+    const Course run(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    VerbsHosts hosts(run.options);
+    ASSERT_TRUE(hosts.connect());
+    Traffic traffic(hosts, {.seed = seed, .nGroups = 300, .maxBytes = 6000});
+    for (size_t i = 0; i < run.visits && traffic.visit(); ++i) {
+    }
+    hosts.provider.killDevice(run.device);
+    for (size_t i = 0; i < run.visits / 2 && traffic.visit(); ++i) {
+    }
+    hosts.provider.killDevice(seed % 2 == 0 ? 1 : 3);
+    traffic.run();
+    ASSERT_FALSE(traffic.isComplete());
+    EXPECT_NE(traffic.sendError().find("fake"), std::string::npos) << traffic.sendError();
+    EXPECT_NE(traffic.receiveError().find("fake"), std::string::npos) << traffic.receiveError();
+  }
+}
+
+TEST(VerbsFailover, OneDeviceOnlyNamesThePortAndTheCause) {
+  VerbsHosts hosts({.devicesPerHost = 1});
+  ASSERT_TRUE(hosts.connect());
+  Traffic traffic(hosts, {});
+  hosts.provider.takeDown(0);
+  traffic.run();
+  EXPECT_NE(traffic.sendError().find("fake0:1: the port is down"), std::string::npos)
+      << traffic.sendError();
+  EXPECT_NE(traffic.receiveError().find("fake2:1"), std::string::npos) << traffic.receiveError();
+}
+
+// The device of the sending side never tells that the last messages are there.
+TEST(VerbsFailover, WhatArrivedBeforeTheReceiverClosedIsSent) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    VerbsHosts hosts({.devicesPerHost = 1, .provider = {.seed = seed, .nDevices = 4}});
+    ASSERT_TRUE(hosts.connect());
+    Traffic traffic(hosts, {.seed = seed, .nGroups = 10, .maxGroup = 1});
+    while (traffic.nReceived() < 10 && traffic.visit()) {
+    }
+    hosts.receiver.reset();
+    while (traffic.sendError().empty() && !traffic.isComplete()) traffic.visitSender();
+    EXPECT_TRUE(traffic.isComplete()) << traffic.sendError();
+  }
+}
+
+// NCCL frees buffers before it closes connections: nothing may land in them after.
+TEST(VerbsFailover, MemoryThatIsTakenBackIsNotTouchedAnyMore) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    VerbsHosts hosts({.provider = {.seed = seed, .nDevices = 4}});
+    ASSERT_TRUE(hosts.connect());
+    std::vector<uint8_t> from(100000, 1), to(100000, 2);
+    void* source = hosts.sender->registerMemory(from.data(), from.size(), MemoryKind::host).value();
+    void* sink = hosts.receiver->registerMemory(to.data(), to.size(), MemoryKind::host).value();
+    const Buffer buffer = {to.data(), to.size(), 0, sink};
+    Request* receive = hosts.receiver->receive({&buffer, 1}).value();
+    ASSERT_NE(receive, nullptr);
+    Request* send = nullptr;
+    while (send == nullptr) send = hosts.sender->send(from.data(), from.size(), 0, source).value();
+    size_t nBytes = 0;
+    for (uint64_t i = 0; i < seed % 3; ++i) ASSERT_FALSE(receive->test(&nBytes).value());
+    EXPECT_TRUE(hosts.receiver->deregisterMemory(sink).ok());
+    const std::vector<uint8_t> before = to;
+    for (int i = 0; i < 1000; ++i) hosts.provider.step();
+    EXPECT_EQ(to, before);
+    EXPECT_FALSE(receive->test(&nBytes).ok());
+    EXPECT_TRUE(hosts.sender->deregisterMemory(source).ok());
+  }
+}
+
+}  // namespace
+}  // namespace cinch::net

@@ -1,0 +1,111 @@
+// Two hosts of two devices each, in one process: a FakeProvider's first two are those of the
+// sending side, the next two those of the receiving one. A connection between them, and what goes
+// over it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "fake_provider.h"
+#include "memory_network.h"
+#include "net_plugin/ib/device.h"
+
+namespace cinch::net {
+
+struct HostOptions {
+  size_t nQueues = 1;
+  bool splits = false;
+  int devicesPerHost = 2;
+  FakeOptions provider = {.nDevices = 4};
+};
+
+class VerbsHosts {
+ public:
+  explicit VerbsHosts(const HostOptions& options = {});
+  ~VerbsHosts();
+
+  // Goes through set-up; false where it does not come to be.
+  bool connect();
+
+  FakeProvider provider;
+  MemoryDevice sockets;
+  IbDevices sending;
+  IbDevices receiving;
+  std::unique_ptr<SendConnection> sender;
+  std::unique_ptr<ReceiveConnection> receiver;
+};
+
+// Messages of random sizes in groups, sent and received in small random steps; every byte is
+// checked, and those beside the buffers.
+class Traffic {
+ public:
+  struct Options {
+    uint64_t seed = 1;
+    size_t nGroups = 40;
+    size_t maxGroup = kMaxGroup;
+    size_t maxBytes = 20000;
+  };
+
+  Traffic(VerbsHosts& hosts, const Options& options);
+  ~Traffic();
+
+  // One visit of each side, as NCCL's progress threads make them. False once all is through or an
+  // error has ended it.
+  bool visit();
+  void visitSender();
+  // Until then, or so many visits are over, which is a hang.
+  void run(size_t mostVisits = 2000000);
+
+  size_t nReceived() const { return nReceived_; }
+  bool isComplete() const { return nReceived_ == groups_.size() && nSent_ == messages_.size(); }
+  // What ended each side; empty where nothing did.
+  const std::string& sendError() const { return sendError_; }
+  const std::string& receiveError() const { return receiveError_; }
+
+ private:
+  struct Message {
+    size_t group = 0;
+    int tag = 0;
+    size_t nBytes = 0;
+    size_t from = 0;  // in sendMemory_
+    size_t to = 0;    // in receiveMemory_
+    size_t capacity = 0;
+    Request* sending = nullptr;
+  };
+  struct Group {
+    size_t first = 0;  // message
+    size_t size = 0;
+    std::vector<size_t> order;  // of sending its messages
+    Request* receiving = nullptr;
+  };
+
+  void addGroup(const Options& options);
+  void fill();
+  void postSends();
+  void testSends();
+  void postReceives();
+  void testReceives();
+  void check(const Group& group, const size_t* sizes);
+  size_t below(size_t limit) { return random_() % limit; }
+
+  static constexpr size_t kGuard = 64;
+  static constexpr uint8_t kUntouched = 0xa5;
+  VerbsHosts& hosts_;
+  std::mt19937_64 random_;
+  std::vector<Message> messages_;
+  std::vector<Group> groups_;
+  std::vector<size_t> sendOrder_;
+  std::vector<uint8_t> sendMemory_;
+  std::vector<uint8_t> receiveMemory_;
+  void* sendToken_ = nullptr;
+  void* receiveToken_ = nullptr;
+  size_t sendBytes_ = 0;
+  size_t receiveBytes_ = kGuard;
+  size_t nextSend_ = 0;
+  size_t nextReceive_ = 0;
+  size_t nSent_ = 0;
+  size_t nReceived_ = 0;
+  std::string sendError_;
+  std::string receiveError_;
+};
+
+}  // namespace cinch::net
