@@ -37,14 +37,20 @@ make_room_for_rules() {
   done
 }
 
-# add_routes INTERFACE: to the other end. They are gone when an interface was down.
+# add_route INTERFACE TO FROM: to the other end's address, and its neighbour entry: where the kernel
+# has to ask for that, the first queue pair waits a second.
+add_route() {
+  local peer="$(peer_of "${1%?}")${1#?}"
+  ip route replace "$2" dev "$1" src "$3" table "$(table_of "$1")"
+  ip neigh replace "$2" dev "$1" lladdr "$(cat "/sys/class/net/$peer/address")" nud permanent
+}
+
+# add_routes INTERFACE: after it was down, when they are gone.
 add_routes() {
   local host="${1%?}" link="${1#?}"
-  local peer="$(peer_of "$host")" table="$(table_of "$1")"
-  ip route replace "$(address "$peer" "$link")" dev "$1" src "$(address "$host" "$link")" \
-    table "$table"
-  ip -6 route replace "$(address6 "$peer" "$link")" dev "$1" src "$(address6 "$host" "$link")" \
-    table "$table"
+  local peer="$(peer_of "$host")"
+  add_route "$1" "$(address "$peer" "$link")" "$(address "$host" "$link")"
+  add_route "$1" "$(address6 "$peer" "$link")" "$(address6 "$host" "$link")"
 }
 
 # Packets come in with an address of this machine as their source.
@@ -115,12 +121,14 @@ make_hosts() {
   done
 }
 
-# on_host HOST COMMAND...
-on_host() {
+# on_host HOST COMMAND...; start_on_host for "start_on_host HOST COMMAND... &", of which $! is then the
+# command's process, to wait for or to kill.
+start_on_host() {
   local host="$1"
   shift
-  nsenter "--net=/run/netns/$host" "$@"
+  exec nsenter "--net=/run/netns/$host" "$@"
 }
+on_host() { (start_on_host "$@"); }
 
 # link_down INTERFACE; link_up INTERFACE: the ports at both ends go down, and come back.
 link_down() { ip link set "$1" down; }
