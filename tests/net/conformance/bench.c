@@ -172,6 +172,7 @@ static void runBenchOn(const Options* options, Side* side) {
 
 static void runBenchSide(const Options* options, int version, Channel channel) {
   Plugin plugin;
+  setRankEnvironment(options, channel.rank);
   startPlugin(&plugin, options->path, version);
   Side side = {.rank = channel.rank,
                .channel = channel,

@@ -18,6 +18,8 @@ static const char kUsage[] =
     "  --list               names the cases\n"
     "  --timeout SECONDS    a case that takes longer hangs (30)\n"
     "  --device N           which of the plugin's devices (0)\n"
+    "  --rank-env R:NAME=V  environment of rank 0 or 1 only, such as its devices; may be repeated.\n"
+    "                       Cases in one process have that of rank 0\n"
     "  --verbose            prints the plugin's log lines\n"
     "\n"
     "Measurements, of the newest version or of that of --versions:\n"
@@ -74,7 +76,21 @@ static double numberWithin(const char* text, double least, double most) {
 
 enum { kMaxSeconds = 3600, kMaxBytes = 1 << 30 };
 
-static void takeOption(Options* options, int option, const char* value) {
+static void addRankSetting(Options* options, char* text) {
+  const bool hasRank = (text[0] == '0' || text[0] == '1') && text[1] == ':';
+  if (!hasRank || strchr(text + 2, '=') == NULL) refuse("not RANK:NAME=VALUE:", text);
+  if (options->nRankSettings == kMaxRankSettings) refuse("too many settings:", text);
+  options->rankSettings[options->nRankSettings++] = text;
+}
+
+void setRankEnvironment(const Options* options, int rank) {
+  for (int i = 0; i < options->nRankSettings; ++i) {
+    char* text = options->rankSettings[i];
+    if (text[0] == '0' + rank) putenv(text + 2);
+  }
+}
+
+static void takeOption(Options* options, int option, char* value) {
   switch (option) {
     case 'v':
       selectVersions(options, value);
@@ -90,6 +106,9 @@ static void takeOption(Options* options, int option, const char* value) {
       break;
     case 'd':
       options->dev = (int)numberWithin(value, 0, 1000);
+      break;
+    case 'e':
+      addRankSetting(options, value);
       break;
     case 'V':
       options->verbose = true;
@@ -130,6 +149,7 @@ Options parseOptions(int argc, char** argv) {
                                         {"list", no_argument, NULL, 'l'},
                                         {"timeout", required_argument, NULL, 't'},
                                         {"device", required_argument, NULL, 'd'},
+                                        {"rank-env", required_argument, NULL, 'e'},
                                         {"verbose", no_argument, NULL, 'V'},
                                         {"bench", required_argument, NULL, 'b'},
                                         {"bytes", required_argument, NULL, 'n'},

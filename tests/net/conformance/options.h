@@ -9,6 +9,8 @@
 
 typedef enum { kNoBench, kPingPong, kStream } Bench;
 
+enum { kMaxRankSettings = 16 };
+
 typedef struct {
   const char* path; /* of the plugin's library */
   bool versions[kVersions];
@@ -16,6 +18,8 @@ typedef struct {
   const char* cases; /* comma-separated; null: all; with ^ in front: all others */
   int timeoutSeconds;
   int dev;
+  char* rankSettings[kMaxRankSettings]; /* "RANK:NAME=VALUE" */
+  int nRankSettings;
   bool list;
   bool verbose;
   Bench bench;
@@ -30,6 +34,8 @@ typedef struct {
 
 /* Prints what is wrong and ends the process where the line makes no sense. */
 Options parseOptions(int argc, char** argv);
+/* Puts what is set for this rank into the environment of its process. */
+void setRankEnvironment(const Options* options, int rank);
 /* Whether `name` is one of a comma-separated list. */
 bool listHas(const char* list, const char* name);
 

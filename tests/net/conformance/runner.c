@@ -42,6 +42,7 @@ _Noreturn static void runProcess(const Options* options, int version, const Case
                                  const int sockets[kRanks]) {
   Plugin plugin;
   SideThread sides[kRanks];
+  setRankEnvironment(options, rank);
   startPlugin(&plugin, options->path, version);
   for (int i = 0; i < kRanks; ++i) {
     sides[i] = (SideThread){.side = {.rank = i,
