@@ -25,6 +25,16 @@ CINCH_PACKAGES=(
   "libssl-dev       /usr/lib/*/libcrypto.a"
 )
 
+# Of tests/verbs_vm: the machine, and what runs in it. Nothing else needs them.
+CINCH_VM_PACKAGES=(
+  "busybox-static   busybox"
+  "dash             dash"
+  "ibverbs-providers        /etc/libibverbs.d/rxe.driver"
+  "ibverbs-utils    ibv_asyncwatch"
+  "perftest         ib_write_bw"
+  "qemu-system-x86  qemu-system-x86_64"
+)
+
 # tc and ip live in /usr/sbin on Debian, which an ordinary user's PATH lacks.
 PATH="$PATH:/usr/sbin:/sbin"
 
@@ -57,6 +67,11 @@ missing_packages() {
   done
 }
 
+apt_get() {
+  "${ROOT_COMMAND[@]}" env DEBIAN_FRONTEND=noninteractive apt-get \
+    -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -q "$@"
+}
+
 install_missing() {
   local missing
   mapfile -t missing < <(missing_packages)
@@ -70,17 +85,33 @@ install_missing() {
     echo "Run this as root or with sudo on Debian or Ubuntu, or install them yourself." >&2
     return 1
   fi
-  local apt=("${ROOT_COMMAND[@]}" env DEBIAN_FRONTEND=noninteractive apt-get
-             -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -q)
   # A stale list names packages that are gone; the update may still fail where a mirror is down.
-  "${apt[@]}" update || say "apt-get update failed; trying with the lists that are there"
-  "${apt[@]}" install -y --no-install-recommends "${missing[@]}"
+  apt_get update || say "apt-get update failed; trying with the lists that are there"
+  apt_get install -y --no-install-recommends "${missing[@]}"
 }
 
 # set_up: everything before the build.
 set_up() {
   find_root_command
   install_missing
+}
+
+# The kernel of tests/verbs_vm, which is unpacked and not installed. Without it that is skipped.
+fetch_vm_kernel() {
+  python3 -B tests/verbs_vm/kernel.py 2>/dev/null && return
+  [ "$HAVE_ROOT" = no ] || apt_get update || true
+  python3 -B tests/verbs_vm/kernel.py || say "No kernel for tests/verbs_vm, which is skipped"
+}
+
+# set_up_tests: set_up, and what only tests need.
+set_up_tests() {
+  if [ "$(uname -m)" != x86_64 ]; then
+    set_up
+    return
+  fi
+  CINCH_PACKAGES+=("${CINCH_VM_PACKAGES[@]}")
+  set_up
+  fetch_vm_kernel
 }
 
 # True where a target of that name exists in the build folder.

@@ -59,8 +59,9 @@ def why_not():
 
 
 def command(initramfs, results):
-    """The second serial line carries the files, so that no message of the kernel gets into them."""
-    return [image.find_program(QEMU), "-accel", "tcg,thread=multi", "-cpu", "max",
+    """The second serial line carries the files, so that no message of the kernel gets into them. KVM
+    is not used: inside another virtual machine it hangs in the firmware or is not there."""
+    return ["setpriv", "--pdeathsig", "KILL", image.find_program(QEMU), "-accel", "tcg,thread=multi", "-cpu", "max",
             "-smp", "2", "-m", "1536", "-no-reboot", "-nodefaults", "-display", "none",
             "-serial", "stdio", "-serial", "file:" + results,
             "-kernel", os.path.join(kernel.FOLDER, "linux"), "-initrd", initramfs,
@@ -106,17 +107,14 @@ def run(script, files=(), environment=None, out=None, timeout=170, echo=False):
     """Boots the machine for the script; files as for --file, environment a dict."""
     os.makedirs(FOLDER, exist_ok=True)
     quoted = "".join(f"{name}={shlex.quote(value)}\n" for name, value in (environment or {}).items())
-    initramfs = image.make(FOLDER, kernel.FOLDER, script, files, quoted)
     with tempfile.TemporaryDirectory() as folder:
-        results = os.path.join(folder, "results.tar")
+        initramfs, results = os.path.join(folder, "initramfs"), os.path.join(folder, "results.tar")
+        image.make(initramfs, FOLDER, kernel.FOLDER, script, files, quoted)
         start = time.monotonic()
-        try:
-            with subprocess.Popen(command(initramfs, results), stdin=subprocess.DEVNULL, text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  encoding="utf-8", errors="replace") as process:
-                console, late = watch(process, timeout, echo)
-        finally:
-            os.unlink(initramfs)
+        with subprocess.Popen(command(initramfs, results), stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              encoding="utf-8", errors="replace") as process:
+            console, late = watch(process, timeout, echo)
         seconds = time.monotonic() - start
         status = take_files(results, out) if os.path.exists(results) else None
         return Outcome(status, console, late, seconds)
@@ -153,8 +151,13 @@ def main():
         print(f"skipped: {reason}")
         return SKIPPED
     environment = dict(pair.split("=", 1) for pair in options.env)
-    return verdict(run(options.script, options.file, environment, options.out, options.timeout,
-                       echo=True))
+    try:
+        outcome = run(options.script, options.file, environment, options.out, options.timeout,
+                      echo=True)
+    except image.Missing as problem:
+        print(f"verbs_vm: not found: {problem}", file=sys.stderr)
+        return 1
+    return verdict(outcome)
 
 
 if __name__ == "__main__":

@@ -174,11 +174,9 @@ def own_archive(script, files, environment):
     return archive.content()
 
 
-def make(folder, kernel, script, files=(), environment=""):
-    """Writes the initramfs into the folder; returns its path, which is the caller's to delete."""
-    path = os.path.join(folder, f"initramfs-{os.getpid()}.cpio")
-    system = system_archive(folder, kernel)
-    shutil.copyfile(system, path)
+def make(path, folder, kernel, script, files=(), environment=""):
+    """Writes the initramfs; the folder keeps the system's part of it."""
+    own = own_archive(script, files, environment)
+    shutil.copyfile(system_archive(folder, kernel), path)
     with open(path, "ab") as file:
-        file.write(own_archive(script, files, environment))
-    return path
+        file.write(own)
