@@ -18,7 +18,9 @@ has_sent() { [ "$(sent_bytes "$1")" -gt "$2" ]; }
 saw_port_error() { grep -q IBV_EVENT_PORT_ERR "/tmp/events_$1"; }
 is_gone() { ! kill -0 "$1" 2>/dev/null; }
 
-# Takes link 1 down under a transfer; prints the hundredths of a second until the sender ended.
+# Takes link 1 down under a transfer; prints the hundredths of a second until the sender ended. Or
+# null: ib_write_bw asks for 7 retries, which mean for ever, so where it has sent all that it may, and
+# waits for an answer, it does not end.
 break_transfer() {
   local device watchers="" start
   for device in rxe_a1 rxe_b1; do
@@ -29,9 +31,13 @@ break_transfer() {
   wait_until 20 has_sent a1 $((4 * MESSAGE_BYTES)) || fail "no transfer to break"
   start="$(uptime_centiseconds)"
   link_down a1
-  wait_until 20 is_gone "$SENDER" || fail "the sender goes on over a link that is down"
-  echo $(($(uptime_centiseconds) - start))
-  wait "$SENDER" && fail "the sender ended without an error over a link that is down"
+  if wait_until 5 is_gone "$SENDER"; then
+    echo $(($(uptime_centiseconds) - start))
+    wait "$SENDER" && fail "the sender ended without an error over a link that is down"
+  else
+    echo null
+    kill "$SENDER"
+  fi
   for device in rxe_a1 rxe_b1; do
     wait_until 5 saw_port_error $device || fail "no IBV_EVENT_PORT_ERR on $device"
   done
