@@ -17,9 +17,11 @@ constexpr size_t kConfirmedBytes = kHeadBytes + kPlaces;
 static_assert(kStandingBytes <= kMaxControlBytes && kConfirmedBytes <= kMaxControlBytes);
 
 std::vector<uint8_t> encode(const LaneLost& lost) {
-  std::vector<uint8_t> bytes = {kLaneLost, lost.lane};
   const size_t length = std::min(lost.why.size(), kMaxReasonBytes);
-  bytes.insert(bytes.end(), lost.why.begin(), lost.why.begin() + static_cast<ptrdiff_t>(length));
+  std::vector<uint8_t> bytes(kHeadBytes + length);
+  bytes[0] = kLaneLost;
+  bytes[1] = lost.lane;
+  std::copy_n(lost.why.begin(), length, bytes.begin() + kHeadBytes);
   return bytes;
 }
 
@@ -35,8 +37,9 @@ std::vector<uint8_t> encode(const Standing& standing) {
 }
 
 std::vector<uint8_t> encode(const Confirmed& confirmed) {
-  std::vector<uint8_t> bytes = {kConfirmed, 0};
-  bytes.insert(bytes.end(), confirmed.parts.begin(), confirmed.parts.end());
+  std::vector<uint8_t> bytes(kConfirmedBytes);
+  bytes[0] = kConfirmed;
+  std::copy(confirmed.parts.begin(), confirmed.parts.end(), bytes.begin() + kHeadBytes);
   return bytes;
 }
 
