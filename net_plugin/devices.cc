@@ -14,12 +14,12 @@ namespace {
 // None where no port is active. An error says why verbs cannot be used at all.
 Result<std::vector<Device*>> openVerbs([[maybe_unused]] Device& sockets) {
 #ifdef CINCH_VERBS
-  const Result<IbSettings> settings = readIbSettings(environmentVariable);
+  const Result<ib::Settings> settings = ib::readSettings(environmentVariable);
   if (!settings) return settings.error();
-  const Result<const VerbsApi*> verbs = loadVerbs();
+  const Result<const ib::VerbsApi*> verbs = ib::loadVerbs();
   if (!verbs) return verbs.error();
   // Never destroyed: NCCL's threads may use them until the process ends.
-  const auto& all = *new IbDevices(openIbDevices(*verbs.value(), settings.value(), sockets));
+  const auto& all = *new ib::Devices(ib::openDevices(*verbs.value(), settings.value(), sockets));
   std::vector<Device*> devices;
   for (const auto& device : all.devices) devices.push_back(device.get());
   return devices;

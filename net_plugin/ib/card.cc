@@ -4,7 +4,7 @@
 
 #include "common/byte_order.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 constexpr uint32_t kMagic = 0x42496e43;  // "CnIB"
@@ -148,4 +148,4 @@ Result<void> checkFit(const Card& ours, const Card& theirs) {
   return {};
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -21,7 +21,7 @@
 #include "common/result.h"
 #include "net_plugin/ib/gid.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 inline constexpr size_t kMaxPorts = 4;
 inline constexpr size_t kMaxQueues = 16;
@@ -68,4 +68,4 @@ Result<Card> parseCard(std::span<const uint8_t> bytes);
 // far as both have them. The error names both.
 Result<void> checkFit(const Card& ours, const Card& theirs);
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

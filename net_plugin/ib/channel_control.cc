@@ -3,7 +3,7 @@
 #include <chrono>
 #include <thread>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 constexpr auto kClosingPatience = std::chrono::milliseconds(50);
@@ -60,4 +60,4 @@ Result<std::optional<std::vector<uint8_t>>> ChannelControl::hear() {
   return std::optional(std::vector<uint8_t>(heard_.begin(), heard_.begin() + nBytes));
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

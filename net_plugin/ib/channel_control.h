@@ -5,7 +5,7 @@
 
 #include "net_plugin/ib/control.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 class ChannelControl final : public Control {
  public:
@@ -34,4 +34,4 @@ class ChannelControl final : public Control {
   std::array<uint8_t, kMaxControlBytes> heard_{};
 };
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

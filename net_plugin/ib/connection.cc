@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 // Finds what the token of a buffer stands for. Only a buffer of no bytes needs none.
@@ -131,4 +131,4 @@ std::unique_ptr<ReceiveConnection> connectionOf(std::unique_ptr<Receiver> receiv
   return std::make_unique<VerbsReceive>(std::move(receiver));
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -4,9 +4,9 @@
 #include "net_plugin/ib/receiver.h"
 #include "net_plugin/ib/sender.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 std::unique_ptr<SendConnection> connectionOf(std::unique_ptr<Sender> sender);
 std::unique_ptr<ReceiveConnection> connectionOf(std::unique_ptr<Receiver> receiver);
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

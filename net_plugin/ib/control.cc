@@ -4,7 +4,7 @@
 
 #include "common/byte_order.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 constexpr uint8_t kLaneLost = 1;
@@ -86,4 +86,4 @@ Result<ControlMessage> parseControl(std::span<const uint8_t> bytes) {
   return errorf(Status::remoteError, "the peer said something that is no message of this protocol");
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

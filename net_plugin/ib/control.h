@@ -12,7 +12,7 @@
 #include "common/result.h"
 #include "net_plugin/ib/slots.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 // A way for short messages, in order, both ways. Never waits.
 class Control {
@@ -63,4 +63,4 @@ std::vector<uint8_t> encodeControl(const ControlMessage& message);
 // The one reader of what a peer says here.
 Result<ControlMessage> parseControl(std::span<const uint8_t> bytes);
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

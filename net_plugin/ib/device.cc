@@ -9,7 +9,7 @@
 #include "net_plugin/log.h"
 #include "net_plugin/socket/handle.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 constexpr int kMaxConnections = 65536;
@@ -122,7 +122,7 @@ class VerbsDevice final : public Device {
 };
 
 // The active ports of one device that are meant.
-void openPorts(const VerbsApi& verbs, ibv_device* device, const IbSettings& settings,
+void openPorts(const VerbsApi& verbs, ibv_device* device, const Settings& settings,
                std::vector<std::unique_ptr<Port>>& all) {
   constexpr uint8_t kMostPorts = 2;
   const std::string name = verbs.getDeviceName(device);
@@ -151,10 +151,10 @@ Site siteOf(const std::vector<std::unique_ptr<Port>>& ports, size_t first, Devic
 
 }  // namespace
 
-IbDevices openIbDevices(const VerbsApi& verbs, const IbSettings& settings, Device& sockets) {
+Devices openDevices(const VerbsApi& verbs, const Settings& settings, Device& sockets) {
   int nDevices = 0;
   ibv_device** list = verbs.getDeviceList(&nDevices);
-  IbDevices all;
+  Devices all;
   for (int i = 0; list != nullptr && i < nDevices; ++i) {
     openPorts(verbs, list[i], settings, all.ports);
   }
@@ -165,4 +165,4 @@ IbDevices openIbDevices(const VerbsApi& verbs, const IbSettings& settings, Devic
   return all;
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

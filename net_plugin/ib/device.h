@@ -7,9 +7,9 @@
 #include "net_plugin/ib/port.h"
 #include "net_plugin/net.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
-struct IbDevices {
+struct Devices {
   std::vector<std::unique_ptr<Port>> ports;
   std::vector<std::unique_ptr<Device>> devices;  // one for each port, over all of them
 };
@@ -17,6 +17,6 @@ struct IbDevices {
 // All active ports that NCCL_IB_HCA means; none where there is none. `sockets`: what connections
 // are made over, and what carries their control messages; it outlives the devices. What cannot be
 // used is said in the log.
-IbDevices openIbDevices(const VerbsApi& verbs, const IbSettings& settings, Device& sockets);
+Devices openDevices(const VerbsApi& verbs, const Settings& settings, Device& sockets);
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

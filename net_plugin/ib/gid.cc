@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cstring>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 constexpr Gid kIpv4Prefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -152,4 +152,4 @@ Result<GidChoice> chooseGid(std::span<const GidEntry> table, const GidWish& wish
                 wish.range.c_str(), describe(table).c_str());
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

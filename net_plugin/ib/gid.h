@@ -11,7 +11,7 @@
 
 #include "common/result.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 using Gid = std::array<uint8_t, 16>;
 
@@ -49,4 +49,4 @@ std::string textOf(const Gid& gid);
 // is not link-local; else the first link-local one of them. The error lists what there is.
 Result<GidChoice> chooseGid(std::span<const GidEntry> table, const GidWish& wish);
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

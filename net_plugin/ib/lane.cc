@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 constexpr int kSlotsAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
@@ -226,4 +226,4 @@ bool Lane::isStopped(Clock::time_point now) {
   return true;
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

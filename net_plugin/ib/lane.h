@@ -9,7 +9,7 @@
 
 #include "net_plugin/ib/queue.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 // What is under way in a lane, as its completions name it.
 enum class Work : uint8_t { data, arrival, grant, immediate };
@@ -100,4 +100,4 @@ class Lane {
   Clock::time_point stopped_{};
 };
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

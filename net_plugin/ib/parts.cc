@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 std::vector<Part> splitOver(uint64_t nBytes, size_t nQueues) {
   const uint64_t even = nBytes / nQueues + (nBytes % nQueues != 0);
@@ -16,4 +16,4 @@ std::vector<Part> splitOver(uint64_t nBytes, size_t nQueues) {
   return parts;
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 struct Part {
   uint64_t offset = 0;
@@ -22,4 +22,4 @@ inline constexpr uint64_t kPartAlignment = 128;
 // of kPartAlignment; parts may be empty. `nQueues` is above 0.
 std::vector<Part> splitOver(uint64_t nBytes, size_t nQueues);
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -13,7 +13,7 @@
 
 #include "net_plugin/log.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
@@ -36,7 +36,7 @@ GidKind kindOf(uint32_t type) {
 
 }  // namespace
 
-Port::Port(const VerbsApi& verbs, const IbSettings& settings, ibv_context* context, uint8_t number,
+Port::Port(const VerbsApi& verbs, const Settings& settings, ibv_context* context, uint8_t number,
            std::string device)
     : verbs_(verbs),
       settings_(settings),
@@ -57,7 +57,7 @@ Port::~Port() {
 }
 
 Result<std::unique_ptr<Port>> Port::open(const VerbsApi& verbs, ibv_device* device, uint8_t number,
-                                         const IbSettings& settings) {
+                                         const Settings& settings) {
   const char* name = verbs.getDeviceName(device);
   ibv_context* context = verbs.openDevice(device);
   if (context == nullptr) {
@@ -190,4 +190,4 @@ Result<ibv_mr*> Port::addRegion(void* data, size_t nBytes) {
                 name_.c_str(), nBytes, data, strerror(errno));
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -11,19 +11,19 @@
 #include "net_plugin/ib/settings.h"
 #include "net_plugin/ib/verbs_api.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 class Port {
  public:
   // Null where the port is not active. An error says which device and why it cannot be used.
   static Result<std::unique_ptr<Port>> open(const VerbsApi& verbs, ibv_device* device,
-                                            uint8_t number, const IbSettings& settings);
+                                            uint8_t number, const Settings& settings);
   ~Port();
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
   const VerbsApi& verbs() const { return verbs_; }
-  const IbSettings& settings() const { return settings_; }
+  const Settings& settings() const { return settings_; }
   const std::string& name() const { return name_; }      // "mlx5_0:1"
   const std::string& choice() const { return choice_; }  // which address and why, for the log
   std::string pciPath() const;                           // in /sys; empty where it is not on PCI
@@ -47,7 +47,7 @@ class Port {
   void forget(const ibv_cq* completions);
 
  private:
-  Port(const VerbsApi& verbs, const IbSettings& settings, ibv_context* context, uint8_t number,
+  Port(const VerbsApi& verbs, const Settings& settings, ibv_context* context, uint8_t number,
        std::string device);
 
   Result<bool> query();
@@ -56,7 +56,7 @@ class Port {
   Result<ibv_mr*> addRegion(void* data, size_t nBytes);
 
   const VerbsApi& verbs_;
-  const IbSettings settings_;
+  const Settings settings_;
   ibv_context* const context_;
   const uint8_t number_;
   const std::string name_;
@@ -75,4 +75,4 @@ class Port {
   std::vector<const ibv_cq*> overrun_;
 };
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

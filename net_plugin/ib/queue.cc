@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 constexpr uint32_t kInlineBytes = sizeof(uint64_t) * 8;  // a ClearToSend
@@ -134,4 +134,4 @@ void Queue::stop() {
   port_.verbs().modifyQp(pair_, &attributes, IBV_QP_STATE);
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -5,7 +5,7 @@
 
 #include "net_plugin/ib/port.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 // How many work requests may be under way, in each direction.
 struct QueueDepth {
@@ -52,4 +52,4 @@ class Queue {
   const uint32_t maxInline_;
 };
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

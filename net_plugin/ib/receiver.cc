@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 bool ReceivedGroup::isComplete() const {
   return std::all_of(entries_.begin(), entries_.begin() + static_cast<ptrdiff_t>(n_),
@@ -171,4 +171,4 @@ bool Receiver::isUsing(const Region& region) const {
   });
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

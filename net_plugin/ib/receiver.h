@@ -4,7 +4,7 @@
 #include "net_plugin/ib/slots.h"
 #include "net_plugin/ib/stream.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 // A buffer and what makes it known; `region` may be null where there are no bytes.
 struct KnownBuffer {
@@ -72,4 +72,4 @@ class Receiver final : public Stream {
   uint64_t next_ = 0;
 };
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

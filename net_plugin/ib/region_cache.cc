@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 RegionCache::RegionCache(Register add, Deregister remove, size_t pageBytes)
     : add_(std::move(add)), remove_(std::move(remove)), pageBytes_(pageBytes) {}
@@ -50,4 +50,4 @@ size_t RegionCache::size() const {
   return entries_.size();
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

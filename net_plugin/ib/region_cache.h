@@ -11,7 +11,7 @@
 #include "common/result.h"
 #include "net_plugin/ib/verbs_api.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 // Of one protection domain. Thread-safe. All regions have to be released before it is destroyed.
 class RegionCache {
@@ -44,4 +44,4 @@ class RegionCache {
   std::list<Entry> entries_;
 };
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

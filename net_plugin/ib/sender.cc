@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 Sender::Sender(Wiring wiring, std::unique_ptr<SenderSlots> slots, bool splits)
     : Stream(std::move(wiring)), slots_(std::move(slots)), splits_(splits) {}
@@ -186,4 +186,4 @@ bool Sender::isUsing(const Region& region) const {
   });
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -7,7 +7,7 @@
 #include "net_plugin/ib/slots.h"
 #include "net_plugin/ib/stream.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 // A message on its way. Its place among the sender's is free again once take() has given it back.
 class SentMessage {
@@ -81,4 +81,4 @@ class Sender final : public Stream {
   std::deque<std::pair<size_t, size_t>> waiting_;  // place and part, to be posted in this order
 };
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

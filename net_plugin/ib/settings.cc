@@ -6,7 +6,7 @@
 #include "common/text.h"
 #include "net_plugin/ib/slots.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 using Variable = const char* (*)(const char* name);
@@ -58,8 +58,8 @@ Result<void> readGidWish(Variable variable, GidWish& wish) {
 
 }  // namespace
 
-Result<IbSettings> readIbSettings(Variable variable) {
-  IbSettings settings;
+Result<Settings> readSettings(Variable variable) {
+  Settings settings;
   if (const char* list = variable("NCCL_IB_HCA"); list != nullptr) settings.devices = list;
   CINCH_TRY(readGidWish(variable, settings.gid));
   CINCH_TRY(readNumber(variable, "NCCL_IB_QPS_PER_CONNECTION", long{kMaxParts}, settings.nQueues));
@@ -92,4 +92,4 @@ bool isMeant(const std::string& list, const std::string& device, int port) {
   return excludes;
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

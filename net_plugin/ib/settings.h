@@ -7,9 +7,9 @@
 
 #include "net_plugin/ib/gid.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
-struct IbSettings {
+struct Settings {
   std::string devices;  // NCCL_IB_HCA: "mlx5_0:1,mlx5_1"; ^ in front excludes, = takes exact names
   GidWish gid;
   size_t nQueues = 1;        // of each connection, NCCL_IB_QPS_PER_CONNECTION; 1 to kMaxParts
@@ -22,10 +22,10 @@ struct IbSettings {
 };
 
 // `variable`: null where it is unset. An error names the variable, its value and the range.
-Result<IbSettings> readIbSettings(const char* (*variable)(const char* name));
+Result<Settings> readSettings(const char* (*variable)(const char* name));
 
 // Whether the list of NCCL_IB_HCA means this port. A name in the list means all devices whose names
 // begin with it, and all their ports where it gives none.
 bool isMeant(const std::string& list, const std::string& device, int port);
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

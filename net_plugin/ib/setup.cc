@@ -5,7 +5,7 @@
 
 #include "net_plugin/log.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 constexpr std::array<uint8_t, 1> kReady = {'R'};
@@ -158,4 +158,4 @@ Result<std::unique_ptr<Receiver>> Accepting::step() {
   return std::make_unique<Receiver>(std::move(wiring_), std::move(slots_));
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -14,7 +14,7 @@
 #include "net_plugin/ib/receiver.h"
 #include "net_plugin/ib/sender.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 // What a device makes connections of. All of it lives as long as the process.
 struct Site {
@@ -60,4 +60,4 @@ class Accepting {
   std::unique_ptr<ChannelControl> control_;
 };
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 std::optional<ClearToSend> readGrant(ClearToSend& place, uint64_t group) {
   // A device writes it meanwhile: first the stamp, then what it stands for.
@@ -17,4 +17,4 @@ bool isSane(const ClearToSend& grant, size_t index) {
   return grant.groupSize >= 1 && grant.groupSize <= kMaxGroup && index < grant.groupSize;
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -18,7 +18,7 @@
 #include "net_plugin/ib/card.h"
 #include "net_plugin/net.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 static_assert(std::endian::native == std::endian::little, "slots are written as they lie");
 
@@ -85,4 +85,4 @@ struct alignas(4096) ReceiverSlots {
 std::optional<ClearToSend> readGrant(ClearToSend& place, uint64_t group);
 bool isSane(const ClearToSend& grant, size_t index);
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

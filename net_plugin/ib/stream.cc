@@ -4,7 +4,7 @@
 
 #include "net_plugin/log.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 // How long the end of the last lane waits for the peer's word, which may be that all is there.
@@ -154,4 +154,4 @@ void Stream::advanceMove(Clock::time_point now) {
   goOn();
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -14,7 +14,7 @@
 #include "net_plugin/ib/control.h"
 #include "net_plugin/ib/lane.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 // Memory that was made known at the port of each lane.
 struct Region {
@@ -100,4 +100,4 @@ class Stream : public LaneUser {
   std::optional<Error> error_;
 };
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

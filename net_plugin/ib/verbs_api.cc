@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 // Symbols have versions, and the newest of a name is not always the one of this header.
@@ -99,4 +99,4 @@ Result<const VerbsApi*> loadVerbs() {
   return &api.value();
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -12,7 +12,7 @@
 
 #include "common/result.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 struct VerbsApi {
   ibv_device** (*getDeviceList)(int* nDevices) = nullptr;
@@ -60,4 +60,4 @@ Result<const VerbsApi*> loadVerbs();
 // The same of a library under another name, for tests.
 Result<VerbsApi> loadVerbsFrom(const char* library);
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

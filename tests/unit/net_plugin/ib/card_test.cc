@@ -5,7 +5,7 @@
 #include <functional>
 #include <random>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 using Bytes = std::vector<uint8_t>;
@@ -154,4 +154,4 @@ TEST(CheckFit, WantsAsManyQueuesOverTheSameKindOfLink) {
 }
 
 }  // namespace
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

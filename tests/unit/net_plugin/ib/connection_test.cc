@@ -2,7 +2,7 @@
 
 #include "verbs_hosts.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 TEST(VerbsConnection, MovesGroupsOfAllSizesOverAnyNumberOfQueues) {
@@ -40,4 +40,4 @@ TEST(VerbsConnection, WorksWithoutInlineData) {
 }
 
 }  // namespace
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -5,7 +5,7 @@
 
 #include "verbs_hosts.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 using Fault = std::function<void(FakeProvider& provider, int device)>;
@@ -143,4 +143,4 @@ TEST(VerbsFailover, MemoryThatIsTakenBackIsNotTouchedAnyMore) {
 }
 
 }  // namespace
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -9,7 +9,7 @@
 
 #include "fake_objects.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 FakeProvider* current = nullptr;
@@ -335,4 +335,4 @@ VerbsApi fakeApi() {
   return api;
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -3,7 +3,7 @@
 
 #include "fake_provider.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 struct FakeProvider::Device : ibv_device {
   int index = 0;
@@ -76,4 +76,4 @@ struct FakeProvider::Pair : ibv_qp {
 // The address of a device's only port: 10.1.<index>.1 as RoCE v2, at index 1 of its table.
 ibv_gid fakeGid(int device);
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

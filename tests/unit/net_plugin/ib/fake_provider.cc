@@ -8,7 +8,7 @@
 
 #include "fake_objects.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 constexpr size_t kLine = 64;
@@ -296,4 +296,4 @@ std::string FakeProvider::leftovers() const {
   return text;
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

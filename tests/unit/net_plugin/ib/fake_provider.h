@@ -17,7 +17,7 @@
 
 #include "net_plugin/ib/verbs_api.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 struct FakeOptions {
   uint64_t seed = 1;
@@ -101,4 +101,4 @@ class FakeProvider {
   std::map<uint32_t, std::unique_ptr<Pair>> pairs_;  // by number
 };
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

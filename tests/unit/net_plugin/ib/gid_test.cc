@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 Gid gidOf(const std::string& text) {
@@ -126,4 +126,4 @@ TEST(ChooseGid, ChoosesWhatFitsFromAnyTable) {
 }
 
 }  // namespace
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 class Instant final : public Request {
@@ -102,4 +102,4 @@ Result<std::unique_ptr<SendConnection>> MemoryDevice::connect(Handle& handle, in
   return std::unique_ptr<SendConnection>(new MemorySend(pipe));
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

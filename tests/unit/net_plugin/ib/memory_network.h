@@ -10,7 +10,7 @@
 #include "net_plugin/net.h"
 #include "net_plugin/socket/handle.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 struct MemoryPipe {
   std::deque<std::vector<uint8_t>> messages;
@@ -31,4 +31,4 @@ class MemoryDevice final : public Device {
   std::map<Token, std::deque<std::shared_ptr<MemoryPipe>>> waiting_;
 };
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

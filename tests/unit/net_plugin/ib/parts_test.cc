@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 TEST(SplitOver, GivesEachQueueItsPart) {
@@ -35,4 +35,4 @@ TEST(SplitOver, CoversEveryMessageOnce) {
 }
 
 }  // namespace
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 constexpr size_t kPage = 4096;
@@ -128,4 +128,4 @@ TEST(RegionCache, HoldsWhatManyThreadsUse) {
 }
 
 }  // namespace
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

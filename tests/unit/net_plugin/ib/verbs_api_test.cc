@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
 TEST(VerbsApi, SaysWhatToInstallWhereThereIsNoLibrary) {
@@ -43,4 +43,4 @@ TEST(VerbsApi, IsWholeWhereTheLibraryIs) {
 }
 
 }  // namespace
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
-namespace cinch::net {
+namespace cinch::net::ib {
 namespace {
 
-IbSettings settingsOf(const HostOptions& options, int firstDevice) {
-  IbSettings settings;
+Settings settingsOf(const HostOptions& options, int firstDevice) {
+  Settings settings;
   settings.nQueues = options.nQueues;
   settings.splits = options.splits;
   for (int i = 0; i < options.devicesPerHost; ++i) {
@@ -24,8 +24,8 @@ uint8_t patternAt(size_t message, size_t byte) {
 
 VerbsHosts::VerbsHosts(const HostOptions& options)
     : provider(options.provider),
-      sending(openIbDevices(provider.api(), settingsOf(options, 0), sockets)),
-      receiving(openIbDevices(provider.api(), settingsOf(options, 2), sockets)) {}
+      sending(openDevices(provider.api(), settingsOf(options, 0), sockets)),
+      receiving(openDevices(provider.api(), settingsOf(options, 2), sockets)) {}
 
 VerbsHosts::~VerbsHosts() {
   sender.reset();
@@ -214,4 +214,4 @@ void Traffic::run(size_t mostVisits) {
   }
 }
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib

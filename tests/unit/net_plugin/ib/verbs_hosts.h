@@ -9,7 +9,7 @@
 #include "memory_network.h"
 #include "net_plugin/ib/device.h"
 
-namespace cinch::net {
+namespace cinch::net::ib {
 
 struct HostOptions {
   size_t nQueues = 1;
@@ -28,8 +28,8 @@ class VerbsHosts {
 
   FakeProvider provider;
   MemoryDevice sockets;
-  IbDevices sending;
-  IbDevices receiving;
+  Devices sending;
+  Devices receiving;
   std::unique_ptr<SendConnection> sender;
   std::unique_ptr<ReceiveConnection> receiver;
 };
@@ -108,4 +108,4 @@ class Traffic {
   std::string receiveError_;
 };
 
-}  // namespace cinch::net
+}  // namespace cinch::net::ib
