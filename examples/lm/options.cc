@@ -32,6 +32,9 @@ void addTrainingOptions(CLI::App& app, Options& options) {
   app.add_option("--lr", options.rate, "highest learning rate")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_option("--hidden", options.shape.hidden, "width of the model's two hidden layers")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
   app.add_option("--seed", options.seed, "start and batches")->capture_default_str();
   app.add_option("--text", options.text, "text to learn from; default: CMake's help files");
   const auto setType = [&options](const std::string& name) {

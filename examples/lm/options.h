@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "examples/lm/byte_lm.h"
+
 namespace lm {
 
 enum class GradientType { fp32, bf16 };
@@ -17,6 +19,7 @@ struct Options {
   std::string idFile;
   int timeoutSeconds = 60;
 
+  Shape shape;
   int steps = 200;
   size_t batch = 64;  // samples per rank and step
   float rate = 1e-3f;

@@ -55,7 +55,7 @@ Trainer::Trainer(const Options& options, TextCorpus corpus, Communicator& commun
     : options_(options),
       corpus_(std::move(corpus)),
       communicator_(communicator),
-      model_(Shape{}, options.seed),
+      model_(options.shape, options.seed),
       adam_(model_.parameters().size()),
       bucket_(communicator, model_.parameters().size(), options.gradientType, options.reduction),
       dump_(options, model_.parameters().size()),

@@ -145,24 +145,46 @@ static void* receiveStream(void* argument) {
   return NULL;
 }
 
+/* Every byte is compared; a wrong one, or an error, ends the process. */
+static void* exchangeChecked(void* argument) {
+  Run* run = argument;
+  finishLanes(run->lanes, run->options->connections);
+  return NULL;
+}
+
+static void* receiveChecked(void* argument) {
+  const Run* run = argument;
+  const double begin = now();
+  exchangeChecked(argument);
+  printf(
+      "{\"bench\":\"check\",\"version\":\"v%d\",\"bytes\":%zu,\"connections\":%d,"
+      "\"messages\":%d,\"seconds\":%.3f}\n",
+      run->side->version, run->options->bytes, run->options->connections, run->options->messages,
+      now() - begin);
+  return NULL;
+}
+
 /* Both ways where one alone would be no answer. */
 static void runBenchOn(const Options* options, Side* side) {
-  const bool isStream = options->bench == kStream;
-  const int count = isStream ? options->connections : 2;
-  void* (*const jobs[2][2])(void*) = {{playFirst, playSecond}, {receiveStream, sendStream}};
+  const bool isPingPong = options->bench == kPingPong;
+  const bool isChecked = options->bench == kCheck;
+  const int count = isPingPong ? 2 : options->connections;
+  void* (*const jobs[][2])(void*) = {[kPingPong] = {playFirst, playSecond},
+                                     [kStream] = {receiveStream, sendStream},
+                                     [kCheck] = {receiveChecked, exchangeChecked}};
   const Traffic traffic = {.capacity = options->bytes,
-                           .nMessages = INT_MAX,
-                           .window = isStream ? options->window : 1,
-                           .unchecked = true};
+                           .nMessages = isChecked ? options->messages : INT_MAX,
+                           .window = isPingPong ? 1 : options->window,
+                           .unchecked = !isChecked};
   Run run = {.options = options, .side = side};
   Link links[kMaxLinks];
   for (int i = 0; i < count; ++i) {
-    links[i].sends = isStream ? side->rank == 1 : side->rank == i;
+    links[i].sends = isPingPong ? side->rank == i : side->rank == 1;
   }
   openLinks(side, links, count);
   for (int i = 0; i < count; ++i) run.lanes[i] = openLane(side, links[i], &traffic);
   meetPeer(&side->channel);
-  joinThread(startThread(jobs[isStream][side->rank], &run));
+  joinThread(startThread(jobs[options->bench][side->rank], &run));
   meetPeer(&side->channel);
   for (int i = 0; i < count; ++i) {
     closeLane(&run.lanes[i]);

@@ -18,15 +18,18 @@ static const char kUsage[] =
     "  --list               names the cases\n"
     "  --timeout SECONDS    a case that takes longer hangs (30)\n"
     "  --device N           which of the plugin's devices (0)\n"
-    "  --rank-env R:NAME=V  environment of rank 0 or 1 only, such as its devices; may be repeated.\n"
+    "  --rank-env R:NAME=V  environment of rank 0 or 1 only, such as its devices; may be "
+    "repeated.\n"
     "                       Cases in one process have that of rank 0\n"
     "  --verbose            prints the plugin's log lines\n"
     "\n"
     "Measurements, of the newest version or of that of --versions:\n"
     "  --bench pingpong     time of a message there and back\n"
     "  --bench stream       bytes per second in one direction\n"
-    "  --bytes N            of a message (8; stream: 1048576)\n"
-    "  --connections N      of a stream (1)\n"
+    "  --bench check        no measurement: --messages N (1000) in one direction, of which every\n"
+    "                       byte is compared\n"
+    "  --bytes N            of a message (1048576; pingpong: 8)\n"
+    "  --connections N      that move at once (1); pingpong has two\n"
     "  --window N           messages in flight on each (8)\n"
     "  --seconds S          that are measured (2), after --warmup S (0.5)\n"
     "  --listen-file PATH   the two sides are started one by one, in different namespaces if need\n"
@@ -62,6 +65,7 @@ static void selectVersions(Options* options, const char* list) {
 static Bench benchNamed(const char* name) {
   if (strcmp(name, "pingpong") == 0) return kPingPong;
   if (strcmp(name, "stream") == 0) return kStream;
+  if (strcmp(name, "check") == 0) return kCheck;
   refuse("no such measurement:", name);
 }
 
@@ -74,7 +78,7 @@ static double numberWithin(const char* text, double least, double most) {
   return value;
 }
 
-enum { kMaxSeconds = 3600, kMaxBytes = 1 << 30 };
+enum { kMaxSeconds = 3600, kMaxBytes = 1 << 30, kMaxMessages = 1 << 24 };
 
 static void addRankSetting(Options* options, char* text) {
   const bool hasRank = (text[0] == '0' || text[0] == '1') && text[1] == ':';
@@ -125,6 +129,9 @@ static void takeOption(Options* options, int option, char* value) {
     case 'w':
       options->window = (int)numberWithin(value, 1, kMaxWindow);
       break;
+    case 'm':
+      options->messages = (int)numberWithin(value, 1, kMaxMessages);
+      break;
     case 's':
       options->seconds = numberWithin(value, 0.001, kMaxSeconds);
       break;
@@ -155,21 +162,26 @@ Options parseOptions(int argc, char** argv) {
                                         {"bytes", required_argument, NULL, 'n'},
                                         {"connections", required_argument, NULL, 'C'},
                                         {"window", required_argument, NULL, 'w'},
+                                        {"messages", required_argument, NULL, 'm'},
                                         {"seconds", required_argument, NULL, 's'},
                                         {"warmup", required_argument, NULL, 'W'},
                                         {"listen-file", required_argument, NULL, 'L'},
                                         {"connect-file", required_argument, NULL, 'N'},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
-  Options options = {
-      .timeoutSeconds = 30, .connections = 1, .window = kSteps, .seconds = 2, .warmup = 0.5};
+  Options options = {.timeoutSeconds = 30,
+                     .connections = 1,
+                     .window = kSteps,
+                     .messages = 1000,
+                     .seconds = 2,
+                     .warmup = 0.5};
   for (int i = 0; i < kVersions; ++i) options.versions[i] = true;
   for (int option; (option = getopt_long(argc, argv, "h", kLong, NULL)) != -1;) {
     takeOption(&options, option, optarg);
   }
   if (options.list) return options;
   if (optind + 1 != argc) refuse("one plugin has to be named;", "");
-  if (options.bytes == 0) options.bytes = options.bench == kStream ? 1 << 20 : 8;
+  if (options.bytes == 0) options.bytes = options.bench == kPingPong ? 8 : 1 << 20;
   /* A bare name is a file here, not one that the loader would search for. */
   static char absolute[PATH_MAX];
   options.path = realpath(argv[optind], absolute) != NULL ? absolute : argv[optind];

@@ -7,7 +7,7 @@
 
 #include "tests/net/conformance/plugin.h"
 
-typedef enum { kNoBench, kPingPong, kStream } Bench;
+typedef enum { kNoBench, kPingPong, kStream, kCheck } Bench;
 
 enum { kMaxRankSettings = 16 };
 
@@ -26,6 +26,7 @@ typedef struct {
   size_t bytes;
   int connections;
   int window;
+  int messages; /* on each connection, of what is checked */
   double seconds;
   double warmup;
   const char* listenFile;

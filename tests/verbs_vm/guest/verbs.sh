@@ -1,0 +1,112 @@
+# Included by guest scripts after hosts.sh and yardstick.sh: the net plugin of the build folder $BUILD
+# over verbs. What they find goes to /out, as lines of JSON.
+
+PLUGIN="$BUILD/lib/libnccl-net-cinch.so"
+HARNESS="$BUILD/tests/net_conformance"
+
+# A way is given up after some 0.3 s. On Soft-RoCE a retry count of 7, NCCL's default, means for ever.
+export NCCL_IB_TIMEOUT=14 NCCL_IB_RETRY_CNT=3
+
+# over_verbs QUEUES SPLIT OPTIONS...: the harness, whose rank 0 has the devices of host a and rank 1
+# those of b. SPLIT is 1 where a message is divided among the queues.
+over_verbs() {
+  local queues="$1" split="$2"
+  shift 2
+  CINCH_NET=verbs NCCL_IB_QPS_PER_CONNECTION="$queues" NCCL_IB_SPLIT_DATA_ON_QPS="$split" \
+    "$HARNESS" --rank-env 0:NCCL_IB_HCA=rxe_a --rank-env 1:NCCL_IB_HCA=rxe_b "$@" "$PLUGIN"
+}
+
+# conform VERSION QUEUES SPLIT OPTIONS...
+conform() {
+  local version="$1" queues="$2" split="$3" result=pass log=/tmp/conform
+  shift 3
+  over_verbs "$queues" "$split" --verbose --versions "$version" "$@" >$log 2>&1 || result=fail
+  [ $result = pass ] || cat $log >&2
+  echo "guest: $version, queues: $queues, split: $split: $result" >&2
+  echo "{\"version\":\"$version\",\"queues\":$queues,\"split\":$split,\"cases\":$(grep -c ' pass  ' $log),\"result\":\"$result\"}" \
+    >>/out/conformance.jsonl
+  [ $result = pass ]
+}
+
+# field NAME: of the JSON line that is read, where its value is a number.
+field() { sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p"; }
+
+# compare_goodput QUEUES MESSAGES SECONDS: 1 MiB messages of ib_write_bw and of the plugin with as many
+# queue pairs, one right after the other.
+compare_goodput() {
+  local theirs ours
+  theirs="$(write_bw 0 "$1" "$2")" || exit 1
+  ours="$(over_verbs "$1" 0 --bench stream --seconds "$3" 2>&1 | field gbit_per_s)"
+  [ -n "$ours" ] || fail "the plugin gives no figure with $1 queue pairs"
+  echo "guest: queue pairs: $1, ib_write_bw MiB/s: ${theirs# }, plugin Gbit/s: $ours" >&2
+  echo "{\"queues\":$1,\"ib_write_bw_mib_per_s\":${theirs# },\"plugin_gbit_per_s\":$ours}" \
+    >>/out/goodput.jsonl
+}
+
+# Ways for a link to end: down at the receiver's or the sender's side, or what either sends is lost.
+break_link() {
+  case "$1" in
+    receiver_down) link_down a0 ;;
+    sender_down) link_down b0 ;;
+    data_lost) lose_packets b0 ;;
+    answers_lost) lose_packets a0 ;;
+  esac
+}
+mend_link() {
+  case "$1" in
+    receiver_down) link_up a0 ;;
+    sender_down) link_up b0 ;;
+    data_lost) keep_packets b0 ;;
+    answers_lost) keep_packets a0 ;;
+  esac
+  wait_until 5 is_active a0 && wait_until 5 is_active b0 || fail "the link does not come back"
+}
+
+is_gone() { ! kill -0 "$1" 2>/dev/null; }
+has_sent() { [ "$(sent_bytes "$1")" -gt "$2" ]; }
+has_begun() { has_sent b0 "$2" || is_gone "$1"; }
+
+# fail_over HOW QUEUES AFTER_BYTES: a transfer of 48 messages of which every byte is compared. Link 0
+# ends after so many bytes of it; all have to arrive, over link 1.
+fail_over() {
+  local log=/tmp/fail_over result=pass before over_second start job
+  before="$(sent_bytes b0)"
+  over_second="$(sent_bytes b1)"
+  start="$(uptime_centiseconds)"
+  over_verbs "$2" 0 --verbose --bench check --bytes 300001 --messages 48 --timeout 60 \
+    >$log 2>&1 &
+  job=$!
+  wait_until 20 has_begun $job $((before + $3)) || fail "the transfer does not begin: $(cat $log)"
+  break_link "$1"
+  wait_until 30 is_gone $job || { result=hang; kill $job; }
+  wait $job || [ $result = hang ] || result=fail
+  grep -q 'going on over' $log || result="${result}_without_moving"
+  [ "$(sent_bytes b1)" -gt "$over_second" ] || result="${result}_without_link_1"
+  mend_link "$1"
+  [ $result = pass ] || cat $log >&2
+  echo "guest: $1 after $3 bytes, queues: $2: $result" >&2
+  echo "{\"how\":\"$1\",\"queues\":$2,\"after_bytes\":$3,\"seconds\":$(($(uptime_centiseconds) - start))e-2,\"result\":\"$result\"}" \
+    >>/out/failures.jsonl
+  [ $result = pass ]
+}
+
+# fail_everywhere: where no link is left the transfer ends with an error that names a device.
+fail_everywhere() {
+  local log=/tmp/fail_everywhere result=pass before job
+  before="$(sent_bytes b0)"
+  over_verbs 1 0 --verbose --bench check --bytes 300001 --messages 48 --timeout 60 >$log 2>&1 &
+  job=$!
+  wait_until 20 has_begun $job $((before + 1000000)) || fail "the transfer does not begin: $(cat $log)"
+  link_down a1
+  link_down a0
+  wait_until 30 is_gone $job || { result=hang; kill $job; }
+  wait $job && result=no_error
+  grep -q 'rxe_[ab][01]:1.*there is no other device' $log || result="${result}_without_a_name"
+  link_up a0
+  link_up a1
+  wait_until 5 is_active a0 && wait_until 5 is_active a1 || fail "the links do not come back"
+  [ $result = pass ] || cat $log >&2
+  echo "guest: both links down: $result" >&2
+  echo "{\"how\":\"both_down\",\"result\":\"$result\"}" >>/out/failures.jsonl
+  [ $result = pass ]
+}
