@@ -1,6 +1,7 @@
 #include "net_plugin/ib/stream.h"
 
 #include <algorithm>
+#include <ctime>
 
 #include "net_plugin/log.h"
 
@@ -9,6 +10,19 @@ namespace {
 
 // How long the end of the last lane waits for the peer's word, which may be that all is there.
 constexpr auto kLastWord = std::chrono::seconds(2);
+
+// How often events of the devices and messages of the peer are looked for: some ten calls to the
+// kernel, while a thread that waits asks a million times a second.
+constexpr auto kLookEvery = std::chrono::milliseconds(5);
+
+// To the kernel's last tick. It is read in any process without a call to the kernel, which the
+// finer clock is not: on some virtual machines that one costs microseconds.
+std::chrono::steady_clock::time_point coarseNow() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return std::chrono::steady_clock::time_point(std::chrono::seconds(now.tv_sec) +
+                                               std::chrono::nanoseconds(now.tv_nsec));
+}
 
 }  // namespace
 
@@ -67,7 +81,7 @@ void Stream::say(const ControlMessage& message) {
 
 Result<void> Stream::progress() {
   if (error_) return *error_;
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = coarseNow();
   if (now >= nextLook_) look(now);
   drain();
   if (isMoving_) {
@@ -82,7 +96,7 @@ Result<void> Stream::progress() {
 }
 
 void Stream::look(Clock::time_point now) {
-  nextLook_ = now + wiring_.lookEvery;
+  nextLook_ = now + kLookEvery;
   lane().lookAtPort();
   listen();
 }
@@ -122,7 +136,7 @@ void Stream::hear(const LaneLost& lost) {
   heardLost_ = true;
   lane().fail("the peer's end is lost: " + lost.why);
   // Before the next message is read, which may already count on it.
-  if (isMoving_) advanceMove(Clock::now());
+  if (isMoving_) advanceMove(coarseNow());
 }
 
 void Stream::beginMove(Clock::time_point now) {

@@ -36,8 +36,6 @@ struct Wiring {
   std::vector<std::unique_ptr<Lane>> lanes;  // at least one, connected
   Card peer;
   std::unique_ptr<Control> control;
-  // How often events of the devices and messages of the peer are looked for.
-  Lane::Clock::duration lookEvery = std::chrono::milliseconds(1);
 };
 
 class Stream : public LaneUser {

@@ -65,7 +65,7 @@ def command(initramfs, results):
             "-smp", "2", "-m", "1536", "-no-reboot", "-nodefaults", "-display", "none",
             "-serial", "stdio", "-serial", "file:" + results,
             "-kernel", os.path.join(kernel.FOLDER, "linux"), "-initrd", initramfs,
-            "-append", "console=ttyS0 quiet panic=-1 reboot=t mitigations=off nokaslr"]
+            "-append", "console=ttyS0 quiet panic=-1 reboot=t mitigations=off nokaslr tsc=reliable clocksource=tsc"]
 
 
 def take_files(results, folder):
