@@ -3,7 +3,9 @@ all table versions, goodput beside ib_write_bw, links that end, training; and se
 provider in memory.
 
 vs_ib_write_bw is that of the number of queue pairs with the lower median of pairs measured in turns;
-goodput has all of them. guest_seconds is how long the short form takes, of which all tests are one.
+goodput has all of them, goodput_polling those where both sides poll without a pause, as NCCL does: there
+the two take the processors that the kernel moves the bytes with. guest_seconds is how long the short form
+takes, which is one of the tests.
 CINCH_VERBS_SEEDS says how many failures of the provider in memory (500)."""
 
 import json
@@ -81,12 +83,12 @@ def conformance():
     return verdicts
 
 
-def goodput():
+def goodput(column):
     """By number of queue pairs: the median share of ib_write_bw."""
     shares = {}
     for record in records("goodput"):
         theirs = record["ib_write_bw_mib_per_s"] * GBIT_PER_MIB
-        shares.setdefault(str(record["queues"]), []).append(record["plugin_gbit_per_s"] / theirs)
+        shares.setdefault(str(record["queues"]), []).append(record[column] / theirs)
     return {queues: round(statistics.median(each), 4) for queues, each in shares.items()}
 
 
@@ -139,11 +141,12 @@ def measure():
     full_passed, full_seconds = run_guest("full")
     in_guest = records("failures")
     wrong = sum(record["result"] != "pass" for record in in_guest)
-    shares = goodput()
+    shares = goodput("plugin_gbit_per_s")
     figures = {
         "conformance": conformance(),
         "vs_ib_write_bw": min(shares.values(), default=0),
         "goodput": shares,
+        "goodput_polling": goodput("polling_gbit_per_s"),
         "fault_runs": SEEDS + len(in_guest),
         "fault_runs_in_guest": len(in_guest),
         "fault_failures": wrong + seeded_failures(),

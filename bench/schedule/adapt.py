@@ -7,7 +7,6 @@ back; and one whose second rank sleeps before every tenth call, which is not the
 Prints one JSON object. Needs root, for network namespaces.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -20,6 +19,7 @@ sys.dont_write_bytecode = True
 
 from lab import rate  # noqa: E402
 from lab.network import SlowLinks, remove_leftovers  # noqa: E402
+from schedule import command  # noqa: E402
 from schedule.job import Runner, Task  # noqa: E402
 
 RANKS = 2
@@ -113,13 +113,5 @@ def measure(build):
     }
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("build")
-    print(json.dumps(measure(parser.parse_args().build)))
-
-
 if __name__ == "__main__":
-    main()
+    command.report(measure, command.parser(__doc__).parse_args().build)

@@ -8,9 +8,6 @@ Every host is a network namespace (needs root). Prints one JSON object. Bytes ar
 all hosts together, with all that the network adds: the difference between two runs, by their calls.
 """
 
-import argparse
-import json
-import os
 import pathlib
 import sys
 
@@ -19,6 +16,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 sys.dont_write_bytecode = True
 
 from lab.network import SlowLinks, remove_leftovers  # noqa: E402
+from schedule import command  # noqa: E402
 from schedule.job import Runner, Task  # noqa: E402
 
 FEW, MANY = 10, 30  # calls
@@ -79,10 +77,7 @@ def measure(build, options=None):
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("build")
+    parser = command.parser(__doc__)
     parser.add_argument("--hosts", type=int, default=HOSTS)
     parser.add_argument("--ranks-per-host", type=int, default=RANKS_PER_HOST)
     parser.add_argument("--bytes", type=int, default=BYTES)
@@ -92,9 +87,7 @@ def parse(arguments):
 
 def main():
     options = parse(sys.argv[1:])
-    if os.geteuid() != 0:
-        sys.exit("network namespaces need root")
-    print(json.dumps(measure(options.build, options)))
+    command.report(measure, options.build, options)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ slowed down until it takes as long as the wire does: together they should take l
 Prints one JSON object. Needs root, for network namespaces.
 """
 
-import argparse
-import json
 import pathlib
 import sys
 
@@ -18,6 +16,7 @@ sys.dont_write_bytecode = True
 
 from lab import rate  # noqa: E402
 from lab.network import SlowLinks, remove_leftovers  # noqa: E402
+from schedule import command  # noqa: E402
 from schedule.job import Runner, Task  # noqa: E402
 
 RANKS = 2
@@ -57,13 +56,5 @@ def measure(build, rounds=3):
     }
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("build")
-    print(json.dumps(measure(parser.parse_args().build)))
-
-
 if __name__ == "__main__":
-    main()
+    command.report(measure, command.parser(__doc__).parse_args().build)

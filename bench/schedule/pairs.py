@@ -7,9 +7,6 @@ pair, by shards, and plain, in turns.
 Both hosts are network namespaces (needs root). Prints one JSON object: seconds are medians of rounds.
 """
 
-import argparse
-import json
-import os
 import pathlib
 import statistics
 import sys
@@ -20,6 +17,7 @@ sys.dont_write_bytecode = True
 
 from lab import rate  # noqa: E402
 from lab.network import SlowLinks, remove_leftovers  # noqa: E402
+from schedule import command  # noqa: E402
 from schedule.grid import number_of_bytes  # noqa: E402
 from schedule.job import Runner, Task  # noqa: E402
 
@@ -81,10 +79,7 @@ def measure(build, options=None):
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("build")
+    parser = command.parser(__doc__)
     parser.add_argument("--link", default=LINK)
     parser.add_argument("--sizes", default=SIZES)
     parser.add_argument("--codec", choices=("q8", "q4", "h3"), default=CODEC)
@@ -96,9 +91,7 @@ def parse(arguments):
 
 def main():
     options = parse(sys.argv[1:])
-    if os.geteuid() != 0:
-        sys.exit("network namespaces need root")
-    print(json.dumps(measure(options.build, options)))
+    command.report(measure, options.build, options)
 
 
 if __name__ == "__main__":

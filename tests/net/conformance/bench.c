@@ -82,6 +82,15 @@ static void* playSecond(void* argument) {
   }
 }
 
+/* What a side does that found nothing to do. */
+static void rest(const Options* options) {
+  if (options->pauseMicroseconds > 0) {
+    usleep((useconds_t)options->pauseMicroseconds);
+  } else {
+    sched_yield();
+  }
+}
+
 /* Each lane ends with a whole window of empty messages: the receives posted ahead are all met. */
 static void* sendStream(void* argument) {
   Run* run = argument;
@@ -90,7 +99,7 @@ static void* sendStream(void* argument) {
   while (now() < end) {
     bool moved = false;
     for (int i = 0; i < count; ++i) moved = visitLane(&run->lanes[i]) || moved;
-    if (!moved) sched_yield();
+    if (!moved) rest(run->options);
   }
   for (int i = 0; i < count; ++i) stopSending(&run->lanes[i], run->options->window);
   finishLanes(run->lanes, count);
@@ -139,7 +148,7 @@ static void* receiveStream(void* argument) {
       if (lane->nDone != before) countMessage(&meter, lane);
       busy = busy || lane->nDone < lane->traffic.nMessages;
     }
-    if (!moved) sched_yield();
+    if (!moved) rest(run->options);
   }
   printStream(run, &meter);
   return NULL;

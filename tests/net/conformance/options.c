@@ -31,6 +31,9 @@ static const char kUsage[] =
     "  --bytes N            of a message (1048576; pingpong: 8)\n"
     "  --connections N      that move at once (1); pingpong has two\n"
     "  --window N           messages in flight on each (8)\n"
+    "  --pause US           of a stream's side that finds nothing to do (0: it yields, as NCCL "
+    "does):\n"
+    "                       for machines with fewer cores than sides\n"
     "  --seconds S          that are measured (2), after --warmup S (0.5)\n"
     "  --listen-file PATH   the two sides are started one by one, in different namespaces if need\n"
     "  --connect-file PATH  be, and meet through files that begin with PATH; the first one "
@@ -78,7 +81,7 @@ static double numberWithin(const char* text, double least, double most) {
   return value;
 }
 
-enum { kMaxSeconds = 3600, kMaxBytes = 1 << 30, kMaxMessages = 1 << 24 };
+enum { kMaxSeconds = 3600, kMaxBytes = 1 << 30, kMaxMessages = 1 << 24, kMaxPause = 100000 };
 
 static void addRankSetting(Options* options, char* text) {
   const bool hasRank = (text[0] == '0' || text[0] == '1') && text[1] == ':';
@@ -132,6 +135,9 @@ static void takeOption(Options* options, int option, char* value) {
     case 'm':
       options->messages = (int)numberWithin(value, 1, kMaxMessages);
       break;
+    case 'p':
+      options->pauseMicroseconds = (int)numberWithin(value, 0, kMaxPause);
+      break;
     case 's':
       options->seconds = numberWithin(value, 0.001, kMaxSeconds);
       break;
@@ -163,6 +169,7 @@ Options parseOptions(int argc, char** argv) {
                                         {"connections", required_argument, NULL, 'C'},
                                         {"window", required_argument, NULL, 'w'},
                                         {"messages", required_argument, NULL, 'm'},
+                                        {"pause", required_argument, NULL, 'p'},
                                         {"seconds", required_argument, NULL, 's'},
                                         {"warmup", required_argument, NULL, 'W'},
                                         {"listen-file", required_argument, NULL, 'L'},

@@ -27,6 +27,7 @@ typedef struct {
   int connections;
   int window;
   int messages; /* on each connection, of what is checked */
+  int pauseMicroseconds;
   double seconds;
   double warmup;
   const char* listenFile;

@@ -16,16 +16,6 @@ using test::Work;
 
 constexpr size_t kCount = 40000;
 
-double errorOf(const Work& work, int rank) {
-  const std::vector<float> expected = work.expected(rank), received = work.received(rank);
-  double error = 0, power = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    error += std::pow(static_cast<double>(expected[i] - received[i]), 2);
-    power += std::pow(static_cast<double>(expected[i]), 2);
-  }
-  return error / power;
-}
-
 class CheckupCalls : public test::JobTest {
  protected:
   void SetUp() override {
@@ -57,9 +47,8 @@ TEST_F(CheckupCalls, OneOfFourIsAlsoReducedExactlyAndTheUserGetsTheCompressedOne
   std::vector<int> examined;
   for (int call = 0; call < 60; ++call) {
     if (exactReductionsOf(work) == 1) examined.push_back(call);
-    for (int rank : {0, 1})
-      EXPECT_GT(errorOf(work, rank), 1e-6) << "an exact result, call " << call;
-    for (int rank : {0, 1}) EXPECT_LT(errorOf(work, rank), 0.03);
+    for (int rank : {0, 1}) EXPECT_GT(work.errorOf(rank), 1e-6) << "an exact result, call " << call;
+    for (int rank : {0, 1}) EXPECT_LT(work.errorOf(rank), 0.03);
   }
   ASSERT_GE(examined.size(), 8u);
   EXPECT_GE(examined[0], 4);
@@ -67,7 +56,7 @@ TEST_F(CheckupCalls, OneOfFourIsAlsoReducedExactlyAndTheUserGetsTheCompressedOne
   const GuardFigures& guard = work.slot(0).stats->guard;
   EXPECT_GE(guard.checks.load(), examined.size() - 1);
   EXPECT_EQ(guard.breaches.load(), 0u);
-  EXPECT_NEAR(guard.nmse.load(), errorOf(work, 0), 0.5 * errorOf(work, 0));
+  EXPECT_NEAR(guard.nmse.load(), work.errorOf(0), 0.5 * work.errorOf(0));
   EXPECT_GT(guard.cosine.load(), 0.99);
   // |out|^2 = |exact|^2 + 2 exact . error + |error|^2.
   EXPECT_NEAR(guard.powerRatio.load(), 1, 2 * std::sqrt(guard.nmse.load()) + guard.nmse.load());
@@ -83,7 +72,7 @@ TEST_F(CheckupCalls, InOneGroupTakeTurnsAndWaitForWordsOfCallsInTheSameGroup) {
               ncclSuccess);
   EXPECT_EQ(ranks_[0]->comm->health(), ncclSuccess);
   EXPECT_GE(countOf("AllReduce") / 2, 4u);
-  EXPECT_LT(errorOf(work, 1), 0.03);
+  EXPECT_LT(work.errorOf(1), 0.03);
 }
 
 TEST_F(CheckupCalls, OfOtherSlotsRunOnBesideThem) {
@@ -95,7 +84,7 @@ TEST_F(CheckupCalls, OfOtherSlotsRunOnBesideThem) {
   for (const Work* work : {&first, &second}) {
     EXPECT_GE(work->slot(0).stats->guard.checks.load(), 3u);
     EXPECT_EQ(work->slot(0).stats->guard.breaches.load(), 0u);
-    EXPECT_LT(errorOf(*work, 0), 0.03);
+    EXPECT_LT(work->errorOf(0), 0.03);
   }
 }
 
@@ -152,7 +141,7 @@ TEST_F(CheckupCalls, OfARefusedGroupAreCountedOnce) {
     EXPECT_EQ(checkup.nextCall, before + 1);
   }
   EXPECT_GE(work.slot(0).stats->guard.checks.load(), 3u);
-  EXPECT_LT(errorOf(work, 1), 0.03);
+  EXPECT_LT(work.errorOf(1), 0.03);
 }
 
 TEST_F(CheckupCalls, EveryCallWithFeedbackIsProbedBeforeItIsEncoded) {
@@ -186,7 +175,7 @@ TEST_F(CheckupCalls, WhatRankZeroSaysIsDoneByAll) {
   for (int call = 0; call < 20; ++call) {
     ASSERT_EQ(test::runInGroup({&work}), ncclSuccess);
     for (int rank : {0, 1}) {
-      EXPECT_LT(errorOf(work, rank), 0.08) << call;
+      EXPECT_LT(work.errorOf(rank), 0.08) << call;
       EXPECT_EQ(work.received(0), work.received(1));
     }
   }

@@ -21,16 +21,6 @@ class HostCheckups : public test::JobTest {
  protected:
   void TearDown() override { EXPECT_TRUE(fakeReal().isIdle()); }
 
-  static double errorOf(const Work& work) {
-    const std::vector<float> expected = work.expected(0), found = work.received(0);
-    double error = 0, power = 0;
-    for (size_t i = 0; i < kCount; ++i) {
-      error += std::pow(static_cast<double>(expected[i] - found[i]), 2);
-      power += std::pow(static_cast<double>(expected[i]), 2);
-    }
-    return error / power;
-  }
-
   static void makeUneven(const Work& work) {
     for (int rank = 0; rank < work.nRanks(); ++rank) {
       auto* const values = static_cast<float*>(const_cast<void*>(work.part(rank).call.send));
@@ -51,12 +41,12 @@ TEST_F(HostCheckups, ChangeThePrecisionOfEveryLaneAndLeaveTheBitsAlike) {
       ASSERT_EQ(runInGroup({&work}), ncclSuccess);
       for (int rank = 1; rank < work.nRanks(); ++rank)
         ASSERT_EQ(work.received(rank), work.received(0)) << "rank " << rank << " call " << call;
-      ASSERT_LT(errorOf(work), 0.15) << "call " << call;
+      ASSERT_LT(work.errorOf(0), 0.15) << "call " << call;
     }
     const SlotStats& stats = *work.slot(0).stats;
     EXPECT_GE(stats.guard.checks.load(), 4u);
     EXPECT_EQ(stats.guard.breaches.load(), 0u);
-    EXPECT_NEAR(stats.guard.nmse.load(), errorOf(work), 0.7 * errorOf(work));
+    EXPECT_NEAR(stats.guard.nmse.load(), work.errorOf(0), 0.7 * work.errorOf(0));
     for (int rank = 0; rank < work.nRanks(); ++rank) {
       EXPECT_GE(work.slot(rank).stats->plans.load(), 1u);
       EXPECT_EQ(ranks[static_cast<size_t>(rank)]->comm->health(), ncclSuccess);

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "tests/unit/interpose/support/job.h"
 
 namespace cinch {
@@ -21,24 +19,14 @@ using Calls = std::vector<std::string>;
 const Placement kPlacements[] = {{0, 0, 1, 1}, {0, 0, 0, 1},    {1, 0, 1, 0},
                                  {0, 1, 1, 2}, {0, 1, 0, 1, 1}, {2, 2, 2, 0, 0, 0, 1, 1, 1}};
 
-double errorOf(const Work& work, int rank, float factor = 1) {
-  const std::vector<float> expected = work.expected(rank, factor), found = work.received(rank);
-  double error = 0, power = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    error += std::pow(static_cast<double>(expected[i] - found[i]), 2);
-    power += std::pow(static_cast<double>(expected[i]), 2);
-  }
-  return error / power;
-}
-
 class HostsTest : public test::JobTest {
  protected:
   void TearDown() override { EXPECT_TRUE(fakeReal().isIdle()); }
 
   static void expectCompressed(const Work& work, float factor = 1) {
     for (int rank = 0; rank < work.nRanks(); ++rank) {
-      EXPECT_LT(errorOf(work, rank, factor), 0.02) << "rank " << rank;
-      EXPECT_GT(errorOf(work, rank, factor), 1e-5) << "rank " << rank;
+      EXPECT_LT(work.errorOf(rank, factor), 0.02) << "rank " << rank;
+      EXPECT_GT(work.errorOf(rank, factor), 1e-5) << "rank " << rank;
       EXPECT_EQ(work.received(rank), work.received(0)) << "rank " << rank;
     }
   }
@@ -108,7 +96,7 @@ TEST_F(HostsTest, RunBesideCallsThatAllRanksExchange) {
     ASSERT_EQ(runInGroup({&second, &scattered, &first, &first}), ncclSuccess);
     expectCompressed(first);
     expectCompressed(second);
-    for (int rank = 0; rank < 4; ++rank) EXPECT_LT(errorOf(scattered, rank), 1e-3);
+    for (int rank = 0; rank < 4; ++rank) EXPECT_LT(scattered.errorOf(rank), 1e-3);
   }
 }
 

@@ -1,8 +1,6 @@
 // AllReduces of two ranks, or of two hosts, which send each other whole buckets, on the fakes.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "tests/unit/interpose/support/job.h"
 
 namespace cinch {
@@ -22,16 +20,6 @@ constexpr size_t kCount = 100003;
 const Calls kExchange = {"GroupStart", "Send 1", "Recv 1", "Send 0",
                          "Recv 0",     "encode", "encode", "GroupEnd"};
 const Calls kReduce = {"reduce", "reduce"};
-
-double errorOf(const Work& work, int rank, float factor = 1) {
-  const std::vector<float> expected = work.expected(rank, factor), found = work.received(rank);
-  double error = 0, power = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    error += std::pow(static_cast<double>(expected[i] - found[i]), 2);
-    power += std::pow(static_cast<double>(expected[i]), 2);
-  }
-  return error / power;
-}
 
 class PairTest : public test::JobTest {
  protected:
@@ -53,8 +41,8 @@ class PairTest : public test::JobTest {
 
   static void expectCompressed(const Work& work, float factor = 1) {
     for (int rank = 0; rank < work.nRanks(); ++rank) {
-      EXPECT_LT(errorOf(work, rank, factor), 0.01) << "rank " << rank;
-      EXPECT_GT(errorOf(work, rank, factor), 1e-5) << "rank " << rank;
+      EXPECT_LT(work.errorOf(rank, factor), 0.01) << "rank " << rank;
+      EXPECT_GT(work.errorOf(rank, factor), 1e-5) << "rank " << rank;
       EXPECT_EQ(work.received(rank), work.received(0)) << "rank " << rank;
     }
   }
@@ -139,7 +127,7 @@ TEST_F(PairTest, RunBesideScatteredAndGatheredCalls) {
     ASSERT_EQ(runInGroup({&pair, &scattered, &shards, &pair}), ncclSuccess);
     expectCompressed(pair);
     expectCompressed(shards);
-    for (int rank = 0; rank < 2; ++rank) EXPECT_LT(errorOf(scattered, rank), 1e-3);
+    for (int rank = 0; rank < 2; ++rank) EXPECT_LT(scattered.errorOf(rank), 1e-3);
   }
   awaitBackground(four);
 }

@@ -84,6 +84,17 @@ std::vector<float> Work::expected(int rank, float factor) const {
   return values;
 }
 
+double Work::errorOf(int rank, float factor) const {
+  const std::vector<float> exact = expected(rank, factor), &found = received(rank);
+  EXPECT_EQ(found.size(), exact.size());
+  double error = 0, power = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    error += std::pow(static_cast<double>(found[i]) - static_cast<double>(exact[i]), 2);
+    power += std::pow(static_cast<double>(exact[i]), 2);
+  }
+  return error / power;
+}
+
 void groupStart() {
   ASSERT_EQ(fakeRealTable().GroupStart(), ncclSuccess);
   OpenGroup::start(fakeRealTable());

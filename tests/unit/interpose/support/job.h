@@ -38,6 +38,8 @@ class Work {
   const std::vector<float>& received(int rank) const { return recv_[static_cast<size_t>(rank)]; }
   // What an exact sum (times `factor`), or gather, would have left on `rank`.
   std::vector<float> expected(int rank, float factor = 1) const;
+  // The squared error of what `rank` received, as a share of the squares of expected().
+  double errorOf(int rank, float factor = 1) const;
 
  private:
   std::vector<std::vector<float>> send_, recv_;
