@@ -15,6 +15,9 @@ namespace cinch::net::ib {
 
 using Gid = std::array<uint8_t, 16>;
 
+// Queue pairs take the index of their address in 8 bits (ibv_global_route::sgid_index).
+inline constexpr uint32_t kMostGidIndex = 255;
+
 enum class GidKind { infiniband, roceV1, roceV2 };
 
 struct GidEntry {

@@ -11,16 +11,23 @@ namespace {
 
 using Variable = const char* (*)(const char* name);
 
+struct Range {
+  long least;
+  long most;
+};
+
 // Leaves `out` as it is where the variable is unset or empty.
 template <class Number>
-Result<void> readNumber(Variable variable, const char* name, long most, Number& out) {
+Result<void> readNumber(Variable variable, const char* name, Range range, Number& out) {
   const char* text = variable(name);
   if (text == nullptr || *text == 0) return {};
   const std::string_view digits = trim(text);
   long value = 0;
   const auto [end, failure] = std::from_chars(digits.begin(), digits.end(), value);
-  if (failure != std::errc() || end != digits.end() || value < 0 || value > most) {
-    return errorf(Status::invalidUsage, "%s=%s is not a number from 0 to %ld", name, text, most);
+  const bool isNumber = failure == std::errc() && end == digits.end();
+  if (!isNumber || value < range.least || value > range.most) {
+    return errorf(Status::invalidUsage, "%s=%s is not a number from %ld to %ld", name, text,
+                  range.least, range.most);
   }
   out = static_cast<Number>(value);
   return {};
@@ -32,7 +39,7 @@ Result<void> readGidIndex(Variable variable, std::optional<uint32_t>& out) {
   const char* text = variable(kName);
   if (text == nullptr || *text == 0 || strcmp(text, "-1") == 0) return {};
   uint32_t index = 0;
-  CINCH_TRY(readNumber(variable, kName, 0xffff, index));
+  CINCH_TRY(readNumber(variable, kName, {0, kMostGidIndex}, index));
   out = index;
   return {};
 }
@@ -51,7 +58,7 @@ Result<void> readFamily(Variable variable, AddressFamily& out) {
 Result<void> readGidWish(Variable variable, GidWish& wish) {
   CINCH_TRY(readGidIndex(variable, wish.index));
   CINCH_TRY(readFamily(variable, wish.family));
-  CINCH_TRY(readNumber(variable, "NCCL_IB_ROCE_VERSION_NUM", 2, wish.roceVersion));
+  CINCH_TRY(readNumber(variable, "NCCL_IB_ROCE_VERSION_NUM", {1, 2}, wish.roceVersion));
   if (const char* range = variable("NCCL_IB_ADDR_RANGE"); range != nullptr) wish.range = range;
   return {};
 }
@@ -62,15 +69,16 @@ Result<Settings> readSettings(Variable variable) {
   Settings settings;
   if (const char* list = variable("NCCL_IB_HCA"); list != nullptr) settings.devices = list;
   CINCH_TRY(readGidWish(variable, settings.gid));
-  CINCH_TRY(readNumber(variable, "NCCL_IB_QPS_PER_CONNECTION", long{kMaxParts}, settings.nQueues));
+  CINCH_TRY(
+      readNumber(variable, "NCCL_IB_QPS_PER_CONNECTION", {0, long{kMaxParts}}, settings.nQueues));
   if (settings.nQueues == 0) settings.nQueues = 1;
-  CINCH_TRY(readNumber(variable, "NCCL_IB_SPLIT_DATA_ON_QPS", 1, settings.splits));
-  CINCH_TRY(readNumber(variable, "NCCL_IB_TIMEOUT", 31, settings.timeout));
-  CINCH_TRY(readNumber(variable, "NCCL_IB_RETRY_CNT", 7, settings.retries));
-  CINCH_TRY(readNumber(variable, "NCCL_IB_SL", 15, settings.serviceLevel));
-  CINCH_TRY(readNumber(variable, "NCCL_IB_TC", 255, settings.trafficClass));
+  CINCH_TRY(readNumber(variable, "NCCL_IB_SPLIT_DATA_ON_QPS", {0, 1}, settings.splits));
+  CINCH_TRY(readNumber(variable, "NCCL_IB_TIMEOUT", {0, 31}, settings.timeout));
+  CINCH_TRY(readNumber(variable, "NCCL_IB_RETRY_CNT", {0, 7}, settings.retries));
+  CINCH_TRY(readNumber(variable, "NCCL_IB_SL", {0, 15}, settings.serviceLevel));
+  CINCH_TRY(readNumber(variable, "NCCL_IB_TC", {0, 255}, settings.trafficClass));
   int relaxed = 2;
-  CINCH_TRY(readNumber(variable, "NCCL_IB_PCI_RELAXED_ORDERING", 2, relaxed));
+  CINCH_TRY(readNumber(variable, "NCCL_IB_PCI_RELAXED_ORDERING", {0, 2}, relaxed));
   settings.relaxedOrdering = relaxed != 0;
   return settings;
 }
@@ -86,6 +94,7 @@ bool isMeant(const std::string& list, const std::string& device, int port) {
     std::string_view item = takeUntil(rest, ",");
     const std::string_view name = takeUntil(item, ":");
     const bool named = exact ? device == name : device.starts_with(name);
+    item = trim(item);
     const bool here = item.empty() || item == std::to_string(port);
     if (!name.empty() && named && here) return !excludes;
   }
