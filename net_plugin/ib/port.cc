@@ -97,13 +97,14 @@ Result<bool> Port::query() {
   speedMbps_ = atBit(kWidths, port.active_width) * atBit(kSpeeds, port.active_speed);
   maxQueueEntries_ = static_cast<uint32_t>(device.max_qp_wr);
   maxCompletions_ = static_cast<uint32_t>(device.max_cqe);
+  choice_ = "InfiniBand, LID " + std::to_string(port.lid);
   if (isEthernet) CINCH_TRY(chooseAddress(static_cast<uint32_t>(port.gid_tbl_len)));
   return true;
 }
 
 Result<void> Port::chooseAddress(uint32_t nGids) {
   std::vector<GidEntry> table;
-  for (uint32_t index = 0; index < nGids; ++index) {
+  for (uint32_t index = 0; index < nGids && index <= kMostGidIndex; ++index) {
     ibv_gid_entry entry{};
     if (verbs_.queryGid(context_, number_, index, &entry, 0, sizeof entry) != 0) continue;
     GidEntry known{.index = index, .gid = {}, .kind = kindOf(entry.gid_type)};
