@@ -31,11 +31,11 @@ ibv_ah_attr pathTo(const Port& port, const PortCard& peer) {
   return path;
 }
 
-// Results of verbs are an errno, or -1 with errno.
+// Results of verbs are an errno, or -1 with errno. It is in errno after.
 Posting outcomeOf(int result) {
   if (result == 0) return Posting::taken;
-  const int why = result < 0 ? errno : result;
-  return why == ENOMEM || why == EAGAIN ? Posting::full : Posting::refused;
+  if (result > 0) errno = result;
+  return errno == ENOMEM || errno == EAGAIN ? Posting::full : Posting::refused;
 }
 
 }  // namespace

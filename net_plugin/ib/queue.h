@@ -13,6 +13,7 @@ struct QueueDepth {
   uint32_t receives = 0;
 };
 
+// Unless it is taken, errno says why.
 enum class Posting { taken, full, refused };
 
 class Queue {
