@@ -340,6 +340,8 @@ TEST_F(LaneStopTest, GivesWhatHadArrivedBefore) {
   for (int i = 0; i < 50; ++i) ports_.provider.step();
   other_->stop(kNow);
   EXPECT_FALSE(other_->isStopped(kNow));
+  // No room is made for more.
+  ports_.api.postReceive = [](ibv_qp*, ibv_recv_wr*, ibv_recv_wr**) { return EINVAL; };
   while (other_->poll(heardOther_)) {
   }
   EXPECT_EQ(heardOther_.immediates, std::vector<uint32_t>{42});
