@@ -38,12 +38,14 @@ std::optional<Sender::Found> Sender::findBuffer(int tag) {
   const size_t size = first->groupSize;
   for (size_t i = 0; i == 0 || (i < size && i < kMaxGroup); ++i) {
     const auto grant = readGrant(slots_->granted[placeOf(group_, i)], group_);
-    const bool isThere = grant && (groupTaken_ >> i & 1) == 0;
-    if (grant && (!isSane(*grant, i) || grant->groupSize != size)) {
+    // One that is still on its way may have the tag, and comes before those behind it.
+    if (!grant) return std::nullopt;
+    if (!isSane(*grant, i) || grant->groupSize != size) {
       fail(errorf(Status::remoteError, "the peer grants what cannot be"));
       return std::nullopt;
     }
-    if (isThere && grant->tag == tag) return Found{i, *grant};
+    const bool isFree = (groupTaken_ >> i & 1) == 0;
+    if (isFree && grant->tag == tag) return Found{i, *grant};
   }
   return std::nullopt;
 }
