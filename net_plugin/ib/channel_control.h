@@ -24,13 +24,18 @@ class ChannelControl final : public Control {
   Result<std::optional<std::vector<uint8_t>>> hear() override;
 
  private:
-  Result<void> moveOut();
+  void moveOut();
+  Result<bool> sendFirst();
+  Result<std::optional<std::vector<uint8_t>>> hearNext();
 
   std::unique_ptr<SendConnection> out_;
   std::unique_ptr<ReceiveConnection> in_;
   std::deque<std::vector<uint8_t>> toSay_;  // the first is under way where sending_ is not null
   Request* sending_ = nullptr;
   Request* hearing_ = nullptr;
+  // Why a way is of no use any more; nothing is asked of it after.
+  std::optional<Error> outLost_;
+  std::optional<Error> inLost_;
   std::array<uint8_t, kMaxControlBytes> heard_{};
 };
 

@@ -18,6 +18,7 @@ namespace cinch::net::ib {
 class Control {
  public:
   virtual ~Control() = default;
+  // To kMaxControlBytes. That the way is lost is hear()'s to say, after what the peer has said.
   virtual Result<void> say(std::span<const uint8_t> message) = 0;
   // The next message of the peer, nothing while there is none. An error says that none comes any
   // more: the peer has closed the connection, or is gone.

@@ -58,6 +58,10 @@ class MemoryReceive final : public WithoutMemory<ReceiveConnection>, private Req
     if (messages.empty()) return false;
     const std::vector<uint8_t> message = std::move(messages.front());
     messages.pop_front();
+    if (message.size() > buffer_.capacity) {
+      return errorf(Status::remoteError, "a message of %zu bytes is larger than its buffer",
+                    message.size());
+    }
     std::copy(message.begin(), message.end(), static_cast<uint8_t*>(buffer_.data));
     *sizes = message.size();
     return true;
