@@ -129,10 +129,8 @@ void openPorts(const VerbsApi& verbs, ibv_device* device, const Settings& settin
   for (uint8_t number = 1; number <= kMostPorts; ++number) {
     if (!isMeant(settings.devices, name, number)) continue;
     auto port = Port::open(verbs, device, number, settings);
-    // Few devices have a second port; what a first one says counts.
-    if (!port && number == 1) CINCH_NET_WARN("%s", port.error().message.c_str());
-    if (!port) return;
-    if (port.value() == nullptr) continue;
+    if (!port) CINCH_NET_WARN("%s", port.error().message.c_str());
+    if (!port || port.value() == nullptr) continue;
     CINCH_NET_INFO("%s is active: %s", port.value()->name().c_str(),
                    port.value()->choice().c_str());
     all.push_back(std::move(port.value()));

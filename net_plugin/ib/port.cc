@@ -79,12 +79,13 @@ Result<std::unique_ptr<Port>> Port::open(const VerbsApi& verbs, ibv_device* devi
   return port;
 }
 
-// False where the port is not active.
+// False where there is no such port or it is not active.
 Result<bool> Port::query() {
   ibv_port_attr port{};
   ibv_device_attr device{};
-  if (verbs_.queryPort(context_, number_, &port) != 0 ||
-      verbs_.queryDevice(context_, &device) != 0) {
+  const bool isDevice = verbs_.queryDevice(context_, &device) == 0;
+  if (isDevice && number_ > device.phys_port_cnt) return false;
+  if (!isDevice || verbs_.queryPort(context_, number_, &port) != 0) {
     return errorf(Status::systemError, "%s does not say what it is: %s", name_.c_str(),
                   strerror(errno));
   }

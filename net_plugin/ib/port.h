@@ -15,7 +15,8 @@ namespace cinch::net::ib {
 
 class Port {
  public:
-  // Null where the port is not active. An error says which device and why it cannot be used.
+  // Null where there is no such port or it is not active. An error says which device and why it
+  // cannot be used.
   static Result<std::unique_ptr<Port>> open(const VerbsApi& verbs, ibv_device* device,
                                             uint8_t number, const Settings& settings);
   ~Port();
