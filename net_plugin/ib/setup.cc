@@ -59,6 +59,14 @@ void sayConnected(const char* direction, const Wiring& wiring) {
                  wiring.lanes.size() > 1 ? wiring.lanes[1]->port().name().c_str() : "");
 }
 
+// The card of the accepting side, or why it has none for us.
+Result<Card> parseAnswer(std::span<const uint8_t> answer) {
+  const Result<ControlMessage> refusal = parseControl(answer);
+  const auto* why = refusal ? std::get_if<LaneLost>(&refusal.value()) : nullptr;
+  if (why == nullptr) return parseCard(answer);
+  return errorf(Status::remoteError, "the peer refuses the connection: %s", why->why.c_str());
+}
+
 }  // namespace
 
 Connecting::Connecting(const Site& site, const Handle& handle, int trafficClass)
@@ -100,7 +108,7 @@ Result<std::unique_ptr<Sender>> Connecting::step() {
   const auto heard = control_->hear();
   if (!heard) return heard.error();
   if (!heard.value()) return std::unique_ptr<Sender>();
-  Result<Card> theirs = parseCard(*heard.value());
+  Result<Card> theirs = parseAnswer(*heard.value());
   if (!theirs) return theirs.error();
   CINCH_TRY(join(wiring_, card_, std::move(theirs.value())));
   CINCH_TRY(control_->say(kReady));
@@ -113,20 +121,28 @@ Result<std::unique_ptr<Sender>> Connecting::step() {
 Accepting::Accepting(const Site& site, std::unique_ptr<Listener> listener)
     : site_(site), listener_(std::move(listener)), control_(std::make_unique<ChannelControl>()) {}
 
-// Makes this side ready for what the Hello says, and says so.
-Result<void> Accepting::answer(std::span<const uint8_t> hello) {
+// What is wrong with the card goes to the peer: it would wait for ours for ever.
+Result<void> Accepting::hearHello(std::span<const uint8_t> hello) {
   if (hello.size() <= kHandleBytes) {
     return errorf(Status::remoteError, "the peer's greeting is too short");
   }
   memcpy(back_.data(), hello.data(), kHandleBytes);
-  Result<Card> theirs = parseCard(hello.subspan(kHandleBytes));
+  const Result<void> answered = answer(hello.subspan(kHandleBytes));
+  if (answered) return {};
+  refusal_ = answered.error();
+  return control_->say(encodeControl(LaneLost{0, refusal_->message}));
+}
+
+// Makes this side ready for what the peer's card says, and says so.
+Result<void> Accepting::answer(std::span<const uint8_t> card) {
+  Result<Card> theirs = parseCard(card);
   if (!theirs) return theirs.error();
   slots_ = std::make_unique<ReceiverSlots>();
   const size_t mostLanes = theirs.value().ports.size();
   CINCH_TRY(makeLanes(site_, mostLanes, kReceiverDepth, *slots_, wiring_));
-  const Card card = cardOf(wiring_, *slots_);
-  CINCH_TRY(join(wiring_, card, std::move(theirs.value())));
-  return control_->say(encodeCard(card));
+  const Card ours = cardOf(wiring_, *slots_);
+  CINCH_TRY(join(wiring_, ours, std::move(theirs.value())));
+  return control_->say(encodeCard(ours));
 }
 
 Result<std::unique_ptr<Receiver>> Accepting::step() {
@@ -138,15 +154,16 @@ Result<std::unique_ptr<Receiver>> Accepting::step() {
   }
   if (hasAnswered_ && !control_->hasOut()) {
     auto out = site_.sockets->connect(back_, -1);
-    if (!out) return out.error();
+    if (!out) return refusal_ ? *refusal_ : out.error();
     if (out.value() == nullptr) return std::unique_ptr<Receiver>();
     control_->setOut(std::move(out.value()));
   }
   const auto heard = control_->hear();
+  if (refusal_) return *refusal_;
   if (!heard) return heard.error();
   if (!heard.value()) return std::unique_ptr<Receiver>();
   if (!hasAnswered_) {
-    CINCH_TRY(answer(*heard.value()));
+    CINCH_TRY(hearHello(*heard.value()));
     hasAnswered_ = true;
     return std::unique_ptr<Receiver>();
   }

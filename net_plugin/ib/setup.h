@@ -7,7 +7,8 @@
 //   accepts                           <-- connects by that handle, says its card
 //   makes its lanes ready, says Ready --> gives the connection to its owner
 //
-// Only then does the accepting side write, into lanes that are ready.
+// Only then does the accepting side write, into lanes that are ready. Where it cannot make its own
+// ready it says why in place of its card (a LaneLost), so that both sides end with the reason.
 #pragma once
 
 #include "net_plugin/ib/channel_control.h"
@@ -48,12 +49,13 @@ class Accepting {
   Result<std::unique_ptr<Receiver>> step();
 
  private:
-  Result<void> answer(std::span<const uint8_t> hello);
+  Result<void> hearHello(std::span<const uint8_t> hello);
+  Result<void> answer(std::span<const uint8_t> card);
 
   const Site& site_;
   std::unique_ptr<Listener> listener_;
+  std::optional<Error> refusal_;  // what is said in place of an answer
   Handle back_{};
-  bool hasHeard_ = false;
   bool hasAnswered_ = false;
   std::unique_ptr<ReceiverSlots> slots_;
   Wiring wiring_;
