@@ -20,6 +20,7 @@ struct Script {
   bool fails = false;
   std::vector<Bytes> sent{};
   std::deque<Bytes> toHear{};
+  size_t nPosted = 0;
   size_t nTestsOfEnded = 0;
   Bytes atTheEnd{};  // what the last message was when the connection was destroyed
 };
@@ -30,6 +31,7 @@ class Scripted final : public Request {
   explicit Scripted(Script& script) : script_(script) {}
   void begin(std::function<Result<bool>(size_t*)> finish) {
     isUnderWay_ = true;
+    ++script_.nPosted;
     finish_ = std::move(finish);
   }
   bool isUnderWay() const { return isUnderWay_; }
@@ -241,6 +243,9 @@ TEST(ChannelControl, TestsNoRequestAgainThatHasFailed) {
   }
   EXPECT_EQ(out.nTestsOfEnded, 0u);
   EXPECT_EQ(in.nTestsOfEnded, 0u);
+  // Nor is anything more asked of a way that is lost.
+  EXPECT_EQ(out.nPosted, 3u);
+  EXPECT_EQ(in.nPosted, 1u);
 }
 
 TEST(ChannelControl, IsAtItsEndWhereItCanOnlyHear) {

@@ -289,6 +289,31 @@ TEST_F(DeviceTest, StartsAnewWhereAHandleComesWithAStrangersState) {
   EXPECT_EQ(handleState(opening.handle), nullptr);
 }
 
+// Even that of a connection which is just being made here, to somebody else or to the same.
+TEST_F(DeviceTest, TakesNoConnectionForAnother) {
+  const Devices ours = open("=fake0");
+  const Devices theirs = open("=fake1");
+  Opening one{.from = ours.devices[0].get()};
+  one.listener = std::move(theirs.devices[0]->listen(one.handle).value());
+  const Handle fresh = one.handle;
+  Opening other{.from = ours.devices[0].get()};
+  other.listener = std::move(theirs.devices[0]->listen(other.handle).value());
+  one.step();
+  ASSERT_NE(handleState(one.handle), nullptr);
+  setHandleState(other.handle, handleState(one.handle));
+  other.step();
+  EXPECT_NE(handleState(other.handle), handleState(one.handle));
+  other.run();
+  one.run();
+  EXPECT_TRUE(one.isComplete()) << one.connectError << one.acceptError;
+  EXPECT_TRUE(other.isComplete()) << other.connectError << other.acceptError;
+  Handle first = fresh;
+  Handle second = fresh;
+  EXPECT_TRUE(ours.devices[0]->connect(first, -1).ok());
+  EXPECT_TRUE(ours.devices[0]->connect(second, -1).ok());
+  EXPECT_NE(handleState(first), handleState(second));
+}
+
 TEST_F(DeviceTest, ConnectsManyAtATimeEachToItsOwn) {
   const Devices ours = open("=fake0");
   const Devices theirs = open("=fake1,fake2");

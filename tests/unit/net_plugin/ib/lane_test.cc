@@ -35,6 +35,7 @@ class LaneTest : public testing::Test {
   void connect(size_t nQueues = 1, QueueDepth depth = {8, 8}) {
     one_ = make(0, nQueues, depth, from_);
     other_ = make(1, nQueues, depth, to_);
+    ASSERT_TRUE(one_ != nullptr && other_ != nullptr);
     Card cards[2];
     one_->describe(cards[0]);
     other_->describe(cards[1]);
@@ -257,7 +258,7 @@ TEST_F(LaneTest, TakesNoteOfItsPort) {
 }
 
 TEST_F(LaneTest, IsShorterWhereTheDeviceHoldsLess) {
-  connect(1, {100000, 100000});
+  ASSERT_NO_FATAL_FAILURE(connect(1, {100000, 100000}));
   uint32_t n = 0;
   while (n < 100000 && write(n) == Posting::taken) ++n;
   EXPECT_EQ(n, 4096u);
