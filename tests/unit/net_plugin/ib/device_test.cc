@@ -311,6 +311,7 @@ TEST_F(DeviceTest, TakesNoConnectionForAnother) {
   Handle second = fresh;
   EXPECT_TRUE(ours.devices[0]->connect(first, -1).ok());
   EXPECT_TRUE(ours.devices[0]->connect(second, -1).ok());
+  EXPECT_NE(handleState(second), nullptr);
   EXPECT_NE(handleState(first), handleState(second));
 }
 
