@@ -126,10 +126,15 @@ void openPorts(const VerbsApi& verbs, ibv_device* device, const Settings& settin
                std::vector<std::unique_ptr<Port>>& all) {
   constexpr uint8_t kMostPorts = 2;
   const std::string name = verbs.getDeviceName(device);
+  std::string said;
   for (uint8_t number = 1; number <= kMostPorts; ++number) {
     if (!isMeant(settings.devices, name, number)) continue;
     auto port = Port::open(verbs, device, number, settings);
-    if (!port) CINCH_NET_WARN("%s", port.error().message.c_str());
+    // What is wrong with the device is said of it once.
+    if (!port && port.error().message != said) {
+      said = port.error().message;
+      CINCH_NET_WARN("%s", said.c_str());
+    }
     if (!port || port.value() == nullptr) continue;
     CINCH_NET_INFO("%s is active: %s", port.value()->name().c_str(),
                    port.value()->choice().c_str());
