@@ -272,7 +272,7 @@ TEST(ChannelControl, KeepsWhatIsUnderWayAsLongAsTheWay) {
 }
 
 TEST(ChannelControl, SaysAllBeforeItCloses) {
-  Script script{.refusals = 3, .delays = 5};
+  Script script{.delays = 3};
   {
     ChannelControl control;
     control.setOut(std::make_unique<StubSend>(script));
