@@ -6,7 +6,7 @@
 //    0  4  magic "CnIB"
 //    4  2  version: 1
 //    6  1  ports, 1 to kMaxPorts
-//    7  1  queues, as many at each port, kMaxQueues together
+//    7  1  queues, of all ports together: as many at each, 1 to kMaxQueues
 //    8  8  address of the ring, in the process that sends the card
 //   16 32  each port:   0 16 GID   16  2 LID   18  1 link: 1 InfiniBand, 2 Ethernet
 //                      19  1 MTU: 1 (256 bytes) to 5 (4096)   20  4 key of the ring   24  8 zero

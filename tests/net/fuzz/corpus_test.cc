@@ -1,23 +1,12 @@
 // What make_corpus.py writes by the document alone is what the code takes.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <vector>
-
 #include "net_plugin/wire/record.h"
+#include "tests/net/fuzz/corpus.h"
 #include "tests/unit/net_plugin/wire/wire_support.h"
 
 namespace cinch::net {
 namespace {
-
-const std::filesystem::path kCorpus = FUZZ_CORPUS;
-
-std::vector<uint8_t> contentOf(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 TEST(Corpus, HasARecordOfEveryType) {
   std::vector<int> seen(11);

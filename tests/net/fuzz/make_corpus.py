@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the corpus that the fuzzers start from, by docs/net-wire.md alone: corpus/<target>/<name>."""
+"""Writes the corpus that the fuzzers start from, by docs/net-wire.md, and for verbs by the headers
+net_plugin/ib/card.h and control.h, alone: corpus/<target>/<name>."""
 import struct
 from pathlib import Path
 
@@ -89,8 +90,29 @@ def openings():
     return made
 
 
+def card(ports, queues):
+    """So many ports with so many queues each."""
+    head = struct.pack("<4sHBBQ", b"CnIB", 1, ports, ports * queues, 0x7F0000001000)
+    port = struct.pack("<16sHBBI8x", bytes(10) + b"\xff\xff\x0a\x00\x00\x01", 0, 2, 5, 0x1234)
+    ends = (struct.pack("<IIB7x", 17 + i, 0xABCDEF, i // queues) for i in range(ports * queues))
+    return head + port * ports + b"".join(ends)
+
+
+def verbs():
+    places = 256
+    standing = bytes([2, 0]) + struct.pack("<Q", 5) + bytes(places) + bytes(places // 8)
+    return {
+        "card_one": b"\x00" + card(1, 1),
+        "card_most": b"\x00" + card(2, 8),
+        "lost": b"\x01" + bytes([1, 0]) + b"rxe_a0:1: the port is down",
+        "standing": b"\x01" + standing,
+        "confirmed": b"\x01" + bytes([3, 0]) + bytes([1] * places),
+    }
+
+
 def main():
-    for target, inputs in (("record", records()), ("handshake", handshakes()), ("opening", openings())):
+    corpora = {"record": records(), "handshake": handshakes(), "opening": openings(), "verbs": verbs()}
+    for target, inputs in corpora.items():
         (FOLDER / target).mkdir(parents=True, exist_ok=True)
         for name, data in inputs.items():
             (FOLDER / target / name).write_bytes(data)
