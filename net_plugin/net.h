@@ -85,6 +85,9 @@ class Connection {
 class SendConnection : public Connection {
  public:
   virtual Result<Request*> send(const void* data, size_t nBytes, int tag, void* memory) = 0;
+  // An error once the peer is known to be gone, for who waits for nothing else that would say so.
+  // Moves things on.
+  virtual Result<void> check() { return {}; }
 };
 
 class ReceiveConnection : public Connection {

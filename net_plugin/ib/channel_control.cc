@@ -33,6 +33,12 @@ Result<void> ChannelControl::say(std::span<const uint8_t> message) {
   return {};
 }
 
+Result<void> ChannelControl::checkOut() {
+  moveOut();
+  if (outLost_) return *outLost_;
+  return out_ == nullptr ? Result<void>() : out_->check();
+}
+
 void ChannelControl::moveOut() {
   while (out_ != nullptr && !toSay_.empty()) {
     const Result<bool> isSent = sendFirst();

@@ -21,6 +21,8 @@ class ChannelControl final : public Control {
   bool hasIn() const { return in_ != nullptr; }
 
   Result<void> say(std::span<const uint8_t> message) override;
+  // An error once the way out is of no use any more.
+  Result<void> checkOut();
   Result<std::optional<std::vector<uint8_t>>> hear() override;
 
  private:

@@ -207,8 +207,9 @@ void Lane::fail(std::string why) {
   if (failure_.empty()) failure_ = port_.name() + ": " + std::move(why);
 }
 
-void Lane::lookAtPort() {
-  if (std::string why = port_.failureOf(completions_); !why.empty()) fail(std::move(why));
+void Lane::lookAtPort(Clock::duration patience) {
+  std::string why = port_.failureOf(completions_, patience);
+  if (!why.empty()) fail(std::move(why));
 }
 
 void Lane::stop(Clock::time_point now) {

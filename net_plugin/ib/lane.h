@@ -62,8 +62,8 @@ class Lane {
 
   // Gives the user what has completed since; false where there was nothing.
   bool poll(LaneUser& user);
-  // Takes note of what the device has said about the port.
-  void lookAtPort();
+  // Takes note of what the device has said about the port, which may be down for so long.
+  void lookAtPort(Clock::duration patience);
   // Why the lane is of no use any more; the first reason counts, those that follow are
   // consequences.
   bool hasFailed() const { return !failure_.empty(); }

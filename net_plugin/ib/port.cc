@@ -16,6 +16,8 @@
 namespace cinch::net::ib {
 namespace {
 
+constexpr const char* kPortDown = "the port is down: is its cable or interface?";
+
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 // Lanes of a link and their rates in Mbit/s, as bits and powers of two count them
 // (ibv_port_attr::active_width, active_speed).
@@ -130,23 +132,32 @@ std::string Port::pciPath() const {
   return isPci ? path : "";
 }
 
-std::string Port::failureOf(const ibv_cq* completions) {
+std::string Port::failureOf(const ibv_cq* completions,
+                            std::chrono::steady_clock::duration patience) {
   std::lock_guard lock(mutex_);
+  noteEvents();
+  if (isFatal_) return "the device has failed";
+  if (downSince_ && std::chrono::steady_clock::now() - *downSince_ >= patience) {
+    return kPortDown;
+  }
+  const bool isOverrun = std::count(overrun_.begin(), overrun_.end(), completions) > 0;
+  return isOverrun ? "a completion queue has lost completions" : "";
+}
+
+// Its address may soon be that of another.
+void Port::forget(const ibv_cq* completions) {
+  std::lock_guard lock(mutex_);
+  noteEvents();
+  std::erase(overrun_, completions);
+}
+
+// Requires mutex_.
+void Port::noteEvents() {
   ibv_async_event event{};
   while (verbs_.getAsyncEvent(context_, &event) == 0) {
     note(event);
     verbs_.ackAsyncEvent(&event);
   }
-  const bool isOverrun = std::count(overrun_.begin(), overrun_.end(), completions) > 0;
-  if (failure_.empty() && isOverrun) return "a completion queue has lost completions";
-  return failure_;
-}
-
-// Its address may soon be that of another.
-void Port::forget(const ibv_cq* completions) {
-  failureOf(completions);
-  std::lock_guard lock(mutex_);
-  std::erase(overrun_, completions);
 }
 
 // Requires mutex_. What happens to a single queue pair shows in its completions.
@@ -155,24 +166,23 @@ void Port::note(const ibv_async_event& event) {
   switch (event.event_type) {
     case IBV_EVENT_DEVICE_FATAL:
       isFatal_ = true;
-      failure_ = "the device has failed";
+      CINCH_NET_WARN("%s: the device has failed", name_.c_str());
       break;
     case IBV_EVENT_PORT_ERR:
-      if (isHere && !isFatal_) failure_ = "the port is down: is its cable or interface?";
+      if (!isHere || downSince_) break;
+      downSince_ = std::chrono::steady_clock::now();
+      CINCH_NET_WARN("%s: %s", name_.c_str(), kPortDown);
       break;
     case IBV_EVENT_PORT_ACTIVE:
-      if (isHere && !isFatal_) failure_.clear();
+      if (!isHere || !downSince_) break;
+      downSince_.reset();
+      CINCH_NET_INFO("%s: the port is active again", name_.c_str());
       break;
     case IBV_EVENT_CQ_ERR:
       overrun_.push_back(event.element.cq);
-      return;
+      break;
     default:
-      return;
-  }
-  if (failure_.empty()) {
-    CINCH_NET_INFO("%s: the port is active again", name_.c_str());
-  } else {
-    CINCH_NET_WARN("%s: %s", name_.c_str(), failure_.c_str());
+      break;
   }
 }
 

@@ -2,8 +2,10 @@
 // the process ends, shared by all connections.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "net_plugin/ib/card.h"
@@ -41,9 +43,10 @@ class Port {
   uint32_t maxQueueEntries() const { return maxQueueEntries_; }
   uint32_t maxCompletions() const { return maxCompletions_; }
 
-  // Why nothing goes here any more, or not by way of this completion queue; empty while it does.
-  // Takes note of what the device has said since; thread-safe, never waits.
-  std::string failureOf(const ibv_cq* completions);
+  // Why nothing goes here any more, or not by way of this completion queue; empty while it does,
+  // and while the port has not been down for longer than `patience`. Takes note of what the device
+  // has said since; thread-safe, never waits.
+  std::string failureOf(const ibv_cq* completions, std::chrono::steady_clock::duration patience);
   // To be said of each before it is destroyed.
   void forget(const ibv_cq* completions);
 
@@ -53,6 +56,7 @@ class Port {
 
   Result<bool> query();
   Result<void> chooseAddress(uint32_t nGids);
+  void noteEvents();
   void note(const ibv_async_event& event);
   Result<ibv_mr*> addRegion(void* data, size_t nBytes);
 
@@ -71,8 +75,8 @@ class Port {
   uint32_t maxQueueEntries_ = 0;
   uint32_t maxCompletions_ = 0;
   std::mutex mutex_;
-  std::string failure_;
   bool isFatal_ = false;  // for good
+  std::optional<std::chrono::steady_clock::time_point> downSince_;
   std::vector<const ibv_cq*> overrun_;
 };
 

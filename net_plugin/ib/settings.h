@@ -2,6 +2,7 @@
 // for NCCL holds here as well.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -19,6 +20,10 @@ struct Settings {
   uint8_t serviceLevel = 0;  // NCCL_IB_SL
   uint8_t trafficClass = 0;  // NCCL_IB_TC
   bool relaxedOrdering = true;  // NCCL_IB_PCI_RELAXED_ORDERING: 0 no, 1 and 2 where supported
+  // How long a port may be down until another takes over, and where there is no other: longer than
+  // the queue pairs try with the values above.
+  std::chrono::milliseconds portPatience{1000};
+  std::chrono::milliseconds lastPortPatience{60000};
 };
 
 // `variable`: null where it is unset. An error names the variable, its value and the range.

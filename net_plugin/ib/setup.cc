@@ -100,6 +100,8 @@ Result<std::unique_ptr<Sender>> Connecting::step() {
     CINCH_TRY(introduce());
   }
   if (!control_->hasIn()) {
+    // A peer that dies before it has called back would be waited for without end.
+    CINCH_TRY(control_->checkOut());
     auto in = listener_->accept();
     if (!in) return in.error();
     if (in.value() == nullptr) return std::unique_ptr<Sender>();

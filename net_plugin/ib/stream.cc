@@ -13,7 +13,10 @@ constexpr auto kLastWord = std::chrono::seconds(2);
 
 // How often events of the devices and messages of the peer are looked for: some ten calls to the
 // kernel, while a thread that waits asks a million times a second.
-constexpr auto kLookEvery = std::chrono::milliseconds(5);
+constexpr auto kLookEvery = std::chrono::milliseconds(10);
+
+// At a time: a peer that sends more than it may does not keep its victim from saying so.
+constexpr int kMostPolls = 4096;
 
 // To the kernel's last tick. It is read in any process without a call to the kernel, which the
 // finer clock is not: on some virtual machines that one costs microseconds.
@@ -63,7 +66,7 @@ Result<void> Stream::forget(Region* region) {
   }
   if (isUsing(*region)) {
     fail(errorf(Status::invalidUsage, "memory was taken back during a transfer"));
-    for (const auto& lane : wiring_.lanes) lane->close();
+    closeLanes();
   }
   releaseParts(*region);
   regions_.erase(found);
@@ -81,9 +84,16 @@ void Stream::say(const ControlMessage& message) {
 
 Result<void> Stream::progress() {
   if (error_) return *error_;
-  const Clock::time_point now = coarseNow();
-  if (now >= nextLook_) look(now);
+  moveOn(coarseNow());
+  if (!error_) return {};
+  // Whoever hears of the error may use the memory again, or give it back.
+  closeLanes();
+  return *error_;
+}
+
+void Stream::moveOn(Clock::time_point now) {
   drain();
+  if (now >= nextLook_) look(now);
   if (isMoving_) {
     advanceMove(now);
   } else if (lane().hasFailed()) {
@@ -91,18 +101,23 @@ Result<void> Stream::progress() {
   } else {
     postWaiting();
   }
-  if (error_) return *error_;
-  return {};
 }
 
+void Stream::closeLanes() {
+  for (const auto& lane : wiring_.lanes) lane->close();
+}
+
+// A port may be back in a moment. Where there is another it takes over after a while; where there
+// is none, the queue pairs try again for as long as they are told to.
 void Stream::look(Clock::time_point now) {
   nextLook_ = now + kLookEvery;
-  lane().lookAtPort();
+  const Settings& settings = lane().port().settings();
+  lane().lookAtPort(isLastLane() ? settings.lastPortPatience : settings.portPatience);
   listen();
 }
 
 void Stream::drain() {
-  while (lane().poll(*this)) {
+  for (int i = 0; i < kMostPolls && lane().poll(*this); ++i) {
   }
 }
 
@@ -142,10 +157,9 @@ void Stream::hear(const LaneLost& lost) {
 void Stream::beginMove(Clock::time_point now) {
   isMoving_ = true;
   moveBegan_ = now;
-  const bool isLast = current_ + 1 == wiring_.lanes.size();
   CINCH_NET_WARN("%s; %s%s", lane().failure().c_str(),
-                 isLast ? "there is no other device to go on over" : "going on over ",
-                 isLast ? "" : wiring_.lanes[current_ + 1]->port().name().c_str());
+                 isLastLane() ? "there is no other device to go on over" : "going on over ",
+                 isLastLane() ? "" : wiring_.lanes[current_ + 1]->port().name().c_str());
   lane().stop(now);
   advanceMove(now);
 }
@@ -156,7 +170,7 @@ void Stream::advanceMove(Clock::time_point now) {
     say(LaneLost{static_cast<uint8_t>(current_), lane().failure()});
   }
   if (!saidLost_) return;
-  if (current_ + 1 == wiring_.lanes.size()) {
+  if (isLastLane()) {
     if (heardLost_ || now - moveBegan_ > kLastWord) {
       fail(errorf(Status::remoteError, "%s", lane().failure().c_str()));
     }

@@ -79,6 +79,9 @@ class Stream : public LaneUser {
   void endLanes() { wiring_.lanes.clear(); }
 
  private:
+  void moveOn(Clock::time_point now);
+  void closeLanes();
+  bool isLastLane() const { return current_ + 1 == wiring_.lanes.size(); }
   void look(Clock::time_point now);
   void listen();
   void hear(const LaneLost& lost);

@@ -132,6 +132,10 @@ class SocketSend final : public SocketConnection<SendConnection, SendChannel, Ou
     if (request == nullptr) return nullptr;
     return start(*request, link_->post(*channel_, data, nBytes));
   }
+  Result<void> check() override {
+    link_->pump();
+    return link_->check(*channel_);
+  }
 };
 
 class SocketReceive final

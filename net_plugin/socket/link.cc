@@ -359,6 +359,12 @@ Error Link::errorOf(const ReceiveChannel& channel) {
   return channel.error.value_or(Error{});
 }
 
+Result<void> Link::check(const SendChannel& channel) {
+  Lock lock(mutex_);
+  if (channel.error) return *channel.error;
+  return {};
+}
+
 bool Link::hasChannels() {
   Lock lock(mutex_);
   return !sends_.empty() || !receives_.empty();

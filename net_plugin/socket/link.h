@@ -66,6 +66,8 @@ class Link {
   // Why a message failed.
   Error errorOf(const SendChannel& channel);
   Error errorOf(const ReceiveChannel& channel);
+  // The error, where there is one.
+  Result<void> check(const SendChannel& channel);
   bool hasChannels();
 
   // Moves what can be moved now; true if anything was. From any thread.

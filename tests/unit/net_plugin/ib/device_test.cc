@@ -241,6 +241,24 @@ TEST_F(DeviceTest, TellsAPeerOfAnotherVersionWhyItIsRefused) {
   EXPECT_EQ(std::get<LaneLost>(parseControl(*heard.value()).value()).why, error);
 }
 
+// The peer has heard our greeting, and calls back no more.
+TEST_F(DeviceTest, APeerThatDiesBeforeItCallsBackIsAnError) {
+  const Devices ours = open("=fake0");
+  const Devices theirs = open("=fake2");
+  Handle handle{};
+  auto listener = std::move(theirs.devices[0]->listen(handle).value());
+  for (int i = 0; i < 3; ++i) {
+    const auto connected = ours.devices[0]->connect(handle, -1);
+    ASSERT_TRUE(connected.ok()) << connected.error().message;
+    ASSERT_EQ(connected.value(), nullptr);
+  }
+  ASSERT_TRUE(listener->accept().ok());
+  listener.reset();
+  const auto connected = ours.devices[0]->connect(handle, -1);
+  ASSERT_FALSE(connected.ok());
+  EXPECT_EQ(connected.error().message, "the receiver is gone");
+}
+
 struct Sides {
   const char* ours;
   const char* theirs;

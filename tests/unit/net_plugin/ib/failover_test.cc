@@ -2,6 +2,7 @@
 // second device is there everything arrives.
 #include <chrono>
 #include <functional>
+#include <thread>
 
 #include "verbs_hosts.h"
 
@@ -104,6 +105,28 @@ TEST(VerbsFailover, OneDeviceOnlyNamesThePortAndTheCause) {
   EXPECT_NE(traffic.receiveError().find("fake2:1"), std::string::npos) << traffic.receiveError();
 }
 
+// As a cable that is plugged in again: the device's own retries bridge it.
+TEST(VerbsFailover, APortThatIsSoonBackLosesNothing) {
+  for (const int nDevices : {1, 2}) {
+    for (const int device : {0, 2}) {
+      VerbsHosts hosts({.portPatience = std::chrono::minutes(1),
+                        .devicesPerHost = nDevices,
+                        .provider = {.nDevices = 4, .patience = 100000}});
+      ASSERT_TRUE(hosts.connect());
+      Traffic traffic(hosts, {});
+      for (int i = 0; i < 20; ++i) traffic.visit();
+      hosts.provider.takeDown(device);
+      for (int i = 0; i < 200; ++i) ASSERT_TRUE(traffic.visit()) << traffic.sendError();
+      std::this_thread::sleep_for(std::chrono::milliseconds(15));  // until it is looked at
+      for (int i = 0; i < 200; ++i) ASSERT_TRUE(traffic.visit()) << traffic.sendError();
+      hosts.provider.bringUp(device);
+      traffic.run();
+      EXPECT_TRUE(traffic.isComplete()) << traffic.sendError() << "; " << traffic.receiveError();
+      EXPECT_EQ(hosts.provider.bytesWritten(1) + hosts.provider.bytesWritten(3), 0u);
+    }
+  }
+}
+
 // The device of the sending side never tells that the last messages are there.
 TEST(VerbsFailover, WhatArrivedBeforeTheReceiverClosedIsSent) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
@@ -140,6 +163,34 @@ TEST(VerbsFailover, MemoryThatIsTakenBackIsNotTouchedAnyMore) {
     EXPECT_FALSE(receive->test(&nBytes).ok());
     EXPECT_TRUE(hosts.sender->deregisterMemory(source).ok());
   }
+}
+
+// Once a request has ended with an error its memory may serve for something else, while the device
+// of a peer that knows nothing of it could still write there.
+TEST(VerbsFailover, MemoryOfARequestThatEndedWithAnErrorIsNotTouchedAnyMore) {
+  VerbsHosts hosts({.provider = {.nDevices = 4, .maxDelay = 50}});
+  ASSERT_TRUE(hosts.connect());
+  std::vector<uint8_t> from(100000, 1), to(100000, 2);
+  void* source = hosts.sender->registerMemory(from.data(), from.size(), MemoryKind::host).value();
+  void* sink = hosts.receiver->registerMemory(to.data(), to.size(), MemoryKind::host).value();
+  // The same pages, as another connection would know them: the device may go on writing to them.
+  auto& regions = hosts.receiving.ports.front()->regions();
+  ibv_mr* const shared = regions.acquire(to.data(), to.size()).value();
+  const Buffer buffer = {to.data(), to.size(), 0, sink};
+  Request* receive = hosts.receiver->receive({&buffer, 1}).value();
+  ASSERT_NE(receive, nullptr);
+  Request* send = nullptr;
+  while (send == nullptr) send = hosts.sender->send(from.data(), from.size(), 0, source).value();
+  hosts.sockets.cut();
+  std::this_thread::sleep_for(std::chrono::milliseconds(15));  // until the peer is listened to
+  size_t nBytes = 0;
+  EXPECT_FALSE(receive->test(&nBytes).ok());
+  const std::vector<uint8_t> before = to;
+  for (int i = 0; i < 1000; ++i) hosts.provider.step();
+  EXPECT_EQ(to, before);
+  EXPECT_TRUE(regions.release(shared).ok());
+  EXPECT_TRUE(hosts.receiver->deregisterMemory(sink).ok());
+  EXPECT_TRUE(hosts.sender->deregisterMemory(source).ok());
 }
 
 }  // namespace

@@ -235,7 +235,7 @@ TEST_F(LaneTest, KeepsTheFirstReason) {
   EXPECT_NE(first.find("remote operation error"), std::string::npos) << first;
   one_->fail("something else");
   ports_.provider.killDevice(0);
-  one_->lookAtPort();
+  one_->lookAtPort({});
   EXPECT_EQ(one_->failure(), first);
 }
 
@@ -248,12 +248,12 @@ TEST_F(LaneTest, HasFailedWhereItsCompletionsCannotBeRead) {
 
 TEST_F(LaneTest, TakesNoteOfItsPort) {
   connect();
-  one_->lookAtPort();
+  one_->lookAtPort({});
   EXPECT_FALSE(one_->hasFailed());
   ports_.provider.takeDown(0);
-  other_->lookAtPort();
+  other_->lookAtPort({});
   EXPECT_FALSE(other_->hasFailed());
-  one_->lookAtPort();
+  one_->lookAtPort({});
   EXPECT_EQ(one_->failure(), "fake0:1: the port is down: is its cable or interface?");
 }
 

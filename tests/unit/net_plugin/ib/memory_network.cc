@@ -33,6 +33,10 @@ class MemorySend final : public WithoutMemory<SendConnection> {
     sent_.nBytes = nBytes;
     return &sent_;
   }
+  Result<void> check() override {
+    if (pipe_->receiverIsGone) return errorf(Status::remoteError, "the receiver is gone");
+    return {};
+  }
 
  private:
   const std::shared_ptr<MemoryPipe> pipe_;
@@ -103,7 +107,14 @@ Result<std::unique_ptr<SendConnection>> MemoryDevice::connect(Handle& handle, in
   if (!invitation) return errorf(Status::invalidArgument, "no handle of this network");
   auto pipe = std::make_shared<MemoryPipe>();
   waiting_[invitation->token].push_back(pipe);
+  all_.push_back(pipe);
   return std::unique_ptr<SendConnection>(new MemorySend(pipe));
+}
+
+void MemoryDevice::cut() {
+  for (const auto& known : all_) {
+    if (const auto pipe = known.lock()) pipe->senderIsGone = pipe->receiverIsGone = true;
+  }
 }
 
 }  // namespace cinch::net::ib

@@ -23,12 +23,15 @@ class MemoryDevice final : public Device {
   const Properties& properties() const override { return properties_; }
   Result<std::unique_ptr<Listener>> listen(Handle& handle) override;
   Result<std::unique_ptr<SendConnection>> connect(Handle& handle, int trafficClass) override;
+  // Ends all connections, as if both sides had gone.
+  void cut();
 
  private:
   friend class MemoryListener;
   Properties properties_;
   uint8_t nextToken_ = 0;
   std::map<Token, std::deque<std::shared_ptr<MemoryPipe>>> waiting_;
+  std::vector<std::weak_ptr<MemoryPipe>> all_;
 };
 
 }  // namespace cinch::net::ib

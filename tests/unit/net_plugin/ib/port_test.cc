@@ -197,16 +197,16 @@ TEST_F(PortTest, SaysWhatTheDeviceDoesNot) {
 
 TEST_F(PortTest, IsDownUntilItIsActiveAgain) {
   Port& port = open();
-  EXPECT_EQ(port.failureOf(nullptr), "");
+  EXPECT_EQ(port.failureOf(nullptr, {}), "");
   provider_.takeDown(0);
-  EXPECT_EQ(port.failureOf(nullptr), "");
+  EXPECT_EQ(port.failureOf(nullptr, {}), "");
   provider_.takeDown(1);
   const std::string why = "the port is down: is its cable or interface?";
-  EXPECT_EQ(port.failureOf(nullptr), why);
-  EXPECT_EQ(port.failureOf(nullptr), why);
+  EXPECT_EQ(port.failureOf(nullptr, {}), why);
+  EXPECT_EQ(port.failureOf(nullptr, {}), why);
   EXPECT_EQ(warnings, std::vector<std::string>{"CINCH/NET fake1:1: " + why});
   provider_.bringUp(1);
-  EXPECT_EQ(port.failureOf(nullptr), "");
+  EXPECT_EQ(port.failureOf(nullptr, {}), "");
 }
 
 // Both ports of a device hear of each other.
@@ -217,14 +217,14 @@ TEST_F(PortTest, TakesNoEventOfAnotherPortForItsOwn) {
     eventSaid = {};
     eventSaid.event_type = IBV_EVENT_PORT_ERR;
     eventSaid.element.port_num = number;
-    EXPECT_EQ(port.failureOf(nullptr), "") << number;
+    EXPECT_EQ(port.failureOf(nullptr, {}), "") << number;
   }
   for (const ibv_event_type type : {IBV_EVENT_QP_FATAL, IBV_EVENT_LID_CHANGE, IBV_EVENT_GID_CHANGE,
                                     IBV_EVENT_SM_CHANGE, IBV_EVENT_PKEY_CHANGE}) {
     eventSaid = {};
     eventSaid.event_type = type;
     eventSaid.element.port_num = 1;
-    EXPECT_EQ(port.failureOf(nullptr), "") << type;
+    EXPECT_EQ(port.failureOf(nullptr, {}), "") << type;
   }
   EXPECT_TRUE(warnings.empty());
 }
@@ -233,9 +233,9 @@ TEST_F(PortTest, HasFailedForGoodWithItsDevice) {
   Port& port = open();
   provider_.killDevice(1);
   provider_.takeDown(1);
-  EXPECT_EQ(port.failureOf(nullptr), "the device has failed");
+  EXPECT_EQ(port.failureOf(nullptr, {}), "the device has failed");
   provider_.bringUp(1);
-  EXPECT_EQ(port.failureOf(nullptr), "the device has failed");
+  EXPECT_EQ(port.failureOf(nullptr, {}), "the device has failed");
 }
 
 TEST_F(PortTest, KnowsWhichCompletionQueueHasLostSomethingUntilItIsForgotten) {
@@ -245,14 +245,14 @@ TEST_F(PortTest, KnowsWhichCompletionQueueHasLostSomethingUntilItIsForgotten) {
   eventSaid = {};
   eventSaid.event_type = IBV_EVENT_CQ_ERR;
   eventSaid.element.cq = &one;
-  EXPECT_EQ(port.failureOf(&other), "");
-  EXPECT_EQ(port.failureOf(&one), "a completion queue has lost completions");
-  EXPECT_EQ(port.failureOf(nullptr), "");
+  EXPECT_EQ(port.failureOf(&other, {}), "");
+  EXPECT_EQ(port.failureOf(&one, {}), "a completion queue has lost completions");
+  EXPECT_EQ(port.failureOf(nullptr, {}), "");
   port.forget(&other);
-  EXPECT_EQ(port.failureOf(&one), "a completion queue has lost completions");
+  EXPECT_EQ(port.failureOf(&one, {}), "a completion queue has lost completions");
   port.forget(&one);
   // Another may have its address by now.
-  EXPECT_EQ(port.failureOf(&one), "");
+  EXPECT_EQ(port.failureOf(&one, {}), "");
 }
 
 // What was not looked for before belongs to the one that is destroyed.
@@ -264,7 +264,7 @@ TEST_F(PortTest, ForgetsWhatItHasNotReadYet) {
   eventSaid.event_type = IBV_EVENT_CQ_ERR;
   eventSaid.element.cq = &queue;
   port.forget(&queue);
-  EXPECT_EQ(port.failureOf(&queue), "");
+  EXPECT_EQ(port.failureOf(&queue, {}), "");
 }
 
 TEST_F(PortTest, LetsThePciOrderAsItIsAsked) {

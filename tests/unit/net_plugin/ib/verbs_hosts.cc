@@ -10,6 +10,7 @@ Settings settingsOf(const HostOptions& options, int firstDevice) {
   Settings settings;
   settings.nQueues = options.nQueues;
   settings.splits = options.splits;
+  settings.portPatience = settings.lastPortPatience = options.portPatience;
   for (int i = 0; i < options.devicesPerHost; ++i) {
     settings.devices += "fake" + std::to_string(firstDevice + i) + ",";
   }

@@ -14,6 +14,7 @@ namespace cinch::net::ib {
 struct HostOptions {
   size_t nQueues = 1;
   bool splits = false;
+  std::chrono::milliseconds portPatience{0};
   int devicesPerHost = 2;
   FakeOptions provider = {.nDevices = 4};
 };
