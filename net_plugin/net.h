@@ -40,7 +40,9 @@ struct Properties {
   const char* name = nullptr;     // unique among devices; lives as long as the process
   const char* pciPath = nullptr;  // in /sys; null where the device is not on PCI
   uint64_t guid = 0;
+  // Memory of a GPU: by its address, with the kernel's help; and as a dma-buf.
   bool takesDeviceMemory = false;
+  bool takesDmabuf = false;
   int speedMbps = 0;
   int port = 0;
   float latencyUs = 0;  // 0: NCCL's default
@@ -50,6 +52,13 @@ struct Properties {
 };
 
 enum class MemoryKind { host, device };
+
+// Memory as another driver of the kernel hands it out: from `offset` bytes into the dma-buf behind
+// the descriptor, which stays the caller's and may be closed once the memory is registered.
+struct Dmabuf {
+  int descriptor = -1;
+  uint64_t offset = 0;
+};
 
 // Where one message goes to.
 struct Buffer {
@@ -66,7 +75,7 @@ class Request {
   // Moves things on; true once the bytes are sent, or there. `sizes` (never null) then gets how
   // many, for each buffer in the order in which they were posted.
   virtual Result<bool> test(size_t* sizes) = 0;
-  // 1 for a send, to kMaxGroup for a receive.
+  // 1 for a send, to kMaxGroup for a receive, 0 for a flush, which writes no sizes.
   virtual size_t nBuffers() const { return 1; }
 };
 
@@ -77,6 +86,9 @@ class Connection {
   // Makes memory known. The token goes back through `memory` of send() and of a Buffer, and may be
   // null.
   virtual Result<void*> registerMemory(void* data, size_t nBytes, MemoryKind kind) = 0;
+  // The same of memory whose address only its owner's driver can resolve. `nBytes` is above 0. Only
+  // where the device's properties say takesDmabuf.
+  virtual Result<void*> registerDmabuf(void* data, size_t nBytes, const Dmabuf& source);
   // From here on the memory is not touched, though requests in it may be under way: NCCL frees it
   // before it closes the connection.
   virtual Result<void> deregisterMemory(void* memory) = 0;
@@ -95,7 +107,8 @@ class ReceiveConnection : public Connection {
   // One group. The span is the caller's and ends with the call; the memory does not.
   virtual Result<Request*> receive(std::span<const Buffer> buffers) = 0;
   // Makes what was received in device memory visible to the device. `capacity` is how many bytes
-  // arrived. A null request: there is nothing to wait for.
+  // arrived. A null request: there is nothing to wait for, since a flush cannot be put off. To
+  // kMaxRequests * kMaxGroup at a time.
   virtual Result<Request*> flush(std::span<const Buffer>) { return nullptr; }
 };
 
@@ -114,6 +127,12 @@ class Device {
   // `trafficClass`: of the communicator (IP type of service), -1 where it asks for none.
   virtual Result<std::unique_ptr<SendConnection>> connect(Handle& handle, int trafficClass) = 0;
 };
+
+inline Result<void*> Connection::registerDmabuf(void* data, size_t nBytes, const Dmabuf&) {
+  return errorf(Status::invalidUsage,
+                "%zu bytes at %p were offered as a dma-buf, which this device does not take",
+                nBytes, data);
+}
 
 // The devices of this process, opened at the first call and kept until it ends. Thread-safe.
 Result<std::span<Device* const>> devices();

@@ -281,6 +281,25 @@ ncclResult_t registerMemory(void* comm, void* data, size_t nBytes, int type, voi
   });
 }
 
+ncclResult_t registerDmabuf(void* comm, void* data, size_t nBytes, int type, uint64_t offset,
+                            int descriptor, void** memory) {
+  return guarded("regMrDmaBuf", [&]() -> Result<void> {
+    CINCH_TRY(clear(memory, "the token's address"));
+    CINCH_TRY(need(comm, "the connection"));
+    CINCH_TRY(memoryKind(type));
+    CINCH_TRY(need(data, "data"));
+    if (nBytes == 0 || descriptor < 0) {
+      return errorf(Status::invalidArgument, "%zu bytes of descriptor %d are no dma-buf", nBytes,
+                    descriptor);
+    }
+    const Dmabuf source = {descriptor, offset};
+    const auto token = static_cast<Connection*>(comm)->registerDmabuf(data, nBytes, source);
+    CINCH_TRY(token);
+    *memory = token.value();
+    return {};
+  });
+}
+
 ncclResult_t deregisterMemory(void* comm, void* memory) {
   return guarded("deregMr", [&]() -> Result<void> {
     CINCH_TRY(need(comm, "the connection"));

@@ -50,6 +50,9 @@ ncclResult_t connectFromV11(void* context, int index, void* handle, void** comm,
 ncclResult_t acceptFrom(void* listener, void** comm, ncclNetDeviceHandle_t** deviceHandle);
 
 ncclResult_t registerMemory(void* comm, void* data, size_t nBytes, int type, void** memory);
+// `data` is the address that messages will name; `offset` bytes into the dma-buf `descriptor`.
+ncclResult_t registerDmabuf(void* comm, void* data, size_t nBytes, int type, uint64_t offset,
+                            int descriptor, void** memory);
 ncclResult_t deregisterMemory(void* comm, void* memory);
 
 // Sizes below 0 and above kMaxBytes are refused, and so are groups of other than 1 to kMaxGroup
@@ -86,7 +89,8 @@ ncclResult_t getProperties(int index, NcclProperties* out) {
   out->name = const_cast<char*>(device->name);
   out->pciPath = const_cast<char*>(device->pciPath);
   out->guid = device->guid;
-  out->ptrSupport = NCCL_PTR_HOST | (device->takesDeviceMemory ? NCCL_PTR_CUDA : 0);
+  out->ptrSupport = NCCL_PTR_HOST | (device->takesDeviceMemory ? NCCL_PTR_CUDA : 0) |
+                    (device->takesDmabuf ? NCCL_PTR_DMABUF : 0);
   out->speed = device->speedMbps;
   out->port = device->port;
   out->latency = device->latencyUs;

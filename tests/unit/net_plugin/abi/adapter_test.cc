@@ -21,7 +21,6 @@ TYPED_TEST_SUITE(AdapterTest, Versions, VersionName);
 TYPED_TEST(AdapterTest, HasItsNameAndOffersNothingThatItCannotDo) {
   CINCH_FIXTURE;
   EXPECT_STREQ(table.name, "Cinch");
-  EXPECT_EQ(table.regMrDmaBuf, nullptr);
   EXPECT_EQ(table.getDeviceMr, nullptr);
   EXPECT_EQ(table.irecvConsumed, nullptr);
   if constexpr (TypeParam::value >= 9) {
@@ -44,7 +43,8 @@ TYPED_TEST(AdapterTest, TranslatesProperties) {
     EXPECT_STREQ(properties.name, dev == 0 ? "fake0" : "fake1");
     EXPECT_STREQ(properties.pciPath, dev == 0 ? nullptr : "/sys/devices/fake");
     EXPECT_EQ(properties.guid, 100u + dev);
-    EXPECT_EQ(properties.ptrSupport, dev == 0 ? NCCL_PTR_HOST : NCCL_PTR_HOST | NCCL_PTR_CUDA);
+    EXPECT_EQ(properties.ptrSupport,
+              dev == 0 ? NCCL_PTR_HOST : NCCL_PTR_HOST | NCCL_PTR_CUDA | NCCL_PTR_DMABUF);
     EXPECT_EQ(properties.regIsGlobal, 0);
     EXPECT_EQ(properties.speed, 25000);
     EXPECT_EQ(properties.port, 3);
@@ -203,6 +203,43 @@ TYPED_TEST(AdapterTest, RegistersMemoryOnEitherEnd) {
   }
 }
 
+TYPED_TEST(AdapterTest, RegistersDmabufsOnEitherEnd) {
+  CINCH_FIXTURE;
+  network.token = stale();
+  for (void* comm : {this->sender(), this->receiver()}) {
+    void* token = nullptr;
+    const uint64_t offset = uint64_t{1} << 40;
+    EXPECT_EQ(table.regMrDmaBuf(comm, this->data_, 16, NCCL_PTR_CUDA, offset, 9, &token),
+              ncclSuccess);
+    EXPECT_EQ(token, stale());
+    EXPECT_EQ(network.calls.back(), "registerDmabuf");
+    EXPECT_EQ(network.data, this->data_);
+    EXPECT_EQ(network.nBytes, 16u);
+    EXPECT_EQ(network.dmabuf.offset, offset);
+    EXPECT_EQ(network.dmabuf.descriptor, 9);
+    EXPECT_EQ(table.deregMr(comm, token), ncclSuccess);
+    EXPECT_EQ(network.memory, stale());
+  }
+}
+
+TYPED_TEST(AdapterTest, RefusesWhatIsNoDmabuf) {
+  CINCH_FIXTURE;
+  this->sender();
+  const size_t nCalls = network.calls.size();
+  const auto refused = [&](void* data, size_t nBytes, int type, int descriptor, const char* what) {
+    void* token = stale();
+    EXPECT_EQ(table.regMrDmaBuf(this->sender(), data, nBytes, type, 0, descriptor, &token),
+              ncclInvalidArgument);
+    EXPECT_EQ(token, nullptr);
+    this->expectWarning(what);
+  };
+  refused(nullptr, 16, NCCL_PTR_CUDA, 9, "regMrDmaBuf: data is NULL");
+  refused(this->data_, 0, NCCL_PTR_CUDA, 9, "regMrDmaBuf: 0 bytes of descriptor 9");
+  refused(this->data_, 16, NCCL_PTR_CUDA, -1, "regMrDmaBuf: 16 bytes of descriptor -1");
+  refused(this->data_, 16, 0, 9, "regMrDmaBuf: memory of type 0");
+  EXPECT_EQ(network.calls.size(), nCalls);
+}
+
 TYPED_TEST(AdapterTest, RefusesMemoryOfAnotherType) {
   CINCH_FIXTURE;
   void* token = stale();
@@ -308,6 +345,10 @@ TYPED_TEST(AdapterTest, RefusesNulls) {
   refused(table.regMr(nullptr, data, 1, NCCL_PTR_HOST, &out), "regMr: the connection");
   refused(table.regMr(this->sender(), nullptr, 1, NCCL_PTR_HOST, &out), "regMr: data is NULL");
   refused(table.regMr(this->sender(), data, 1, NCCL_PTR_HOST, nullptr), "regMr: the token");
+  refused(table.regMrDmaBuf(nullptr, data, 1, NCCL_PTR_CUDA, 0, 1, &out),
+          "regMrDmaBuf: the connection");
+  refused(table.regMrDmaBuf(this->sender(), data, 1, NCCL_PTR_CUDA, 0, 1, nullptr),
+          "regMrDmaBuf: the token");
   refused(table.deregMr(nullptr, nullptr), "deregMr: the connection");
   refused(Net::isend(nullptr, this->data_, 4, nullptr, &out), "isend: the connection");
   refused(Net::isend(this->sender(), nullptr, 4, nullptr, &out), "isend: data is NULL");
@@ -377,6 +418,7 @@ void expectAll(Fixture* fixture, ncclResult_t expected, const char* text) {
   check(Net::connect(context, 0, -1, handle.data(), &out), "connect");
   check(table.accept(fixture->listener, &out, nullptr), "accept");
   check(table.regMr(comm, data, 4, NCCL_PTR_HOST, &out), "regMr");
+  check(table.regMrDmaBuf(comm, data, 4, NCCL_PTR_CUDA, 0, 3, &out), "regMrDmaBuf");
   check(Net::isend(comm, data, 4, nullptr, &out), "isend");
   check(Net::irecv(fixture->receiver, data, 4, nullptr, &out), "irecv");
   void* flushed = data;

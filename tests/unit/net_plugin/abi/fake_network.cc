@@ -76,6 +76,14 @@ Result<void*> registerIn(void* data, size_t nBytes, MemoryKind kind) {
   return network.token;
 }
 
+Result<void*> registerDmabufIn(void* data, size_t nBytes, const Dmabuf& source) {
+  CINCH_TRY(begin("registerDmabuf"));
+  network.data = data;
+  network.nBytes = nBytes;
+  network.dmabuf = source;
+  return network.token;
+}
+
 Result<void> deregisterIn(void* memory) {
   CINCH_TRY(begin("deregisterMemory"));
   network.memory = memory;
@@ -92,6 +100,9 @@ class FakeSender : Padding, public SendConnection {
  public:
   Result<void*> registerMemory(void* data, size_t nBytes, MemoryKind kind) override {
     return registerIn(data, nBytes, kind);
+  }
+  Result<void*> registerDmabuf(void* data, size_t nBytes, const Dmabuf& source) override {
+    return registerDmabufIn(data, nBytes, source);
   }
   Result<void> deregisterMemory(void* memory) override { return deregisterIn(memory); }
   Result<Request*> send(const void* data, size_t nBytes, int tag, void* memory) override {
@@ -111,6 +122,9 @@ class FakeReceiver : Padding, public ReceiveConnection {
  public:
   Result<void*> registerMemory(void* data, size_t nBytes, MemoryKind kind) override {
     return registerIn(data, nBytes, kind);
+  }
+  Result<void*> registerDmabuf(void* data, size_t nBytes, const Dmabuf& source) override {
+    return registerDmabufIn(data, nBytes, source);
   }
   Result<void> deregisterMemory(void* memory) override { return deregisterIn(memory); }
   Result<Request*> receive(std::span<const Buffer> buffers) override {
@@ -147,7 +161,7 @@ class FakeDevice : public Device {
     properties_.name = index == 0 ? "fake0" : "fake1";
     properties_.pciPath = index == 0 ? nullptr : "/sys/devices/fake";
     properties_.guid = 100 + index;
-    properties_.takesDeviceMemory = index == 1;
+    properties_.takesDeviceMemory = properties_.takesDmabuf = index == 1;
     properties_.speedMbps = 25000;
     properties_.port = 3;
     properties_.latencyUs = 1.5f;

@@ -35,6 +35,7 @@ struct Network {
   size_t nBytes = 0;
   void* memory = nullptr;
   MemoryKind kind = MemoryKind::host;
+  Dmabuf dmabuf;
   int nAlive = 0;  // listeners and connections
   std::vector<std::string> calls;
 };
