@@ -54,12 +54,10 @@ class VerbsConnection : public Base {
   explicit VerbsConnection(std::unique_ptr<End> end) : end_(std::move(end)) {}
 
   Result<void*> registerMemory(void* data, size_t nBytes, MemoryKind kind) override {
-    if (kind != MemoryKind::host) {
-      return errorf(Status::internalError, "this device moves host memory only");
-    }
-    const Result<Region*> region = end_->know(data, nBytes);
-    if (!region) return region.error();
-    return static_cast<void*>(region.value());
+    return tokenOf(end_->know(data, nBytes, kind));
+  }
+  Result<void*> registerDmabuf(void* data, size_t nBytes, const Dmabuf& source) override {
+    return tokenOf(end_->knowDmabuf(data, nBytes, source));
   }
   Result<void> deregisterMemory(void* memory) override {
     return end_->forget(static_cast<Region*>(memory));
@@ -82,6 +80,11 @@ class VerbsConnection : public Base {
   const std::unique_ptr<End> end_;
 
  private:
+  static Result<void*> tokenOf(const Result<Region*>& region) {
+    if (!region) return region.error();
+    return static_cast<void*>(region.value());
+  }
+
   std::array<OneRequest, kRequests> requests_;
 };
 

@@ -1,6 +1,7 @@
 #include "net_plugin/ib/device.h"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <mutex>
 
@@ -53,6 +54,8 @@ class VerbsDevice final : public Device {
     properties_.name = name_.c_str();
     properties_.pciPath = pciPath_.empty() ? nullptr : pciPath_.c_str();
     properties_.guid = port().guid();
+    properties_.takesDeviceMemory = port().deviceMemory().byAddress;
+    properties_.takesDmabuf = port().deviceMemory().byDmabuf;
     properties_.speedMbps = port().speedMbps();
     properties_.port = port().number();
     properties_.maxConnections = kMaxConnections;
@@ -136,25 +139,40 @@ void openPorts(const VerbsApi& verbs, ibv_device* device, const Settings& settin
       CINCH_NET_WARN("%s", said.c_str());
     }
     if (!port || port.value() == nullptr) continue;
-    CINCH_NET_INFO("%s is active: %s", port.value()->name().c_str(),
-                   port.value()->choice().c_str());
+    CINCH_NET_INFO("%s is active: %s; %s", port.value()->name().c_str(),
+                   port.value()->choice().c_str(), textOf(port.value()->deviceMemory()));
     all.push_back(std::move(port.value()));
   }
 }
 
-// This port first, then those that may take over: of the same kind of link.
+// This port first, then those that may take over: of the same kind of link, and with access to all
+// memory that it has access to.
 Site siteOf(const std::vector<std::unique_ptr<Port>>& ports, size_t first, Device& sockets) {
   Site site{&sockets, {}};
   for (size_t i = 0; i < ports.size(); ++i) {
     Port* port = ports[(first + i) % ports.size()].get();
-    if (port->card().link == ports[first]->card().link) site.ports.push_back(port);
+    const bool isAlike = port->card().link == ports[first]->card().link &&
+                         port->deviceMemory().covers(ports[first]->deviceMemory());
+    if (isAlike) site.ports.push_back(port);
   }
   return site;
+}
+
+// Before anything is registered. On kernels that do not copy registered pages at a fork (before
+// 5.12), what a process writes while it has children would go where the device does not look. As
+// NCCL does; libibverbs does it by itself where RDMAV_FORK_SAFE is set.
+void prepareForForks(const VerbsApi& verbs) {
+  const int result = verbs.forkInit();
+  if (result == 0) return;
+  CINCH_NET_INFO(
+      "ibv_fork_init: %s; on Linux before 5.12 set RDMAV_FORK_SAFE=1 if the program forks",
+      strerror(result < 0 ? errno : result));
 }
 
 }  // namespace
 
 Devices openDevices(const VerbsApi& verbs, const Settings& settings, Device& sockets) {
+  prepareForForks(verbs);
   int nDevices = 0;
   ibv_device** list = verbs.getDeviceList(&nDevices);
   Devices all;

@@ -46,11 +46,7 @@ Port::Port(const VerbsApi& verbs, const Settings& settings, ibv_context* context
       number_(number),
       name_(std::move(device) + ":" + std::to_string(number)),
       regions_([this](void* data, size_t nBytes) { return addRegion(data, nBytes); },
-               [this](ibv_mr* region) -> Result<void> {
-                 if (verbs_.deregMr(region) == 0) return {};
-                 return errorf(Status::systemError, "%s: cannot take memory back: %s",
-                               name_.c_str(), strerror(errno));
-               },
+               [this](ibv_mr* region) { return removeRegion(region); },
                static_cast<size_t>(sysconf(_SC_PAGESIZE))) {}
 
 Port::~Port() {
@@ -76,6 +72,7 @@ Result<std::unique_ptr<Port>> Port::open(const VerbsApi& verbs, ibv_device* devi
     return errorf(Status::systemError, "%s: no protection domain: %s", port->name_.c_str(),
                   strerror(errno));
   }
+  port->deviceMemory_ = {hasPeerMemory(settings.sysfs), takesDmabuf(verbs, port->domain_)};
   // Events are looked for by whoever has time.
   fcntl(context->async_fd, F_SETFL, fcntl(context->async_fd, F_GETFL) | O_NONBLOCK);
   return port;
@@ -186,20 +183,48 @@ void Port::note(const ibv_async_event& event) {
   }
 }
 
-// Relaxed ordering lets PCI move the bytes of a buffer in any order, which completions do not.
+// As NCCL: who has not the call that came with relaxed ordering has not relaxed ordering.
+bool Port::relaxesOrdering() const {
+  return settings_.relaxedOrdering && verbs_.regMrIova2 != nullptr;
+}
+
+// Relaxed ordering lets PCI move the bytes of a message in any order among themselves. That is
+// enough for the caller's buffers: nobody looks at them before the completion of the immediate that
+// announces them, and a completion, written without it, passes nothing that was written before. The
+// rings of slots.h are not registered here and never have it: the sending side looks at their
+// stamps without waiting for any completion, and an Arrival has to be there with its own.
 Result<ibv_mr*> Port::addRegion(void* data, size_t nBytes) {
-  ibv_mr* region = nullptr;
-  if (settings_.relaxedOrdering && verbs_.regMrIova2 != nullptr) {
-    region = verbs_.regMrIova2(domain_, data, nBytes, reinterpret_cast<uint64_t>(data),
-                               kAccess | IBV_ACCESS_RELAXED_ORDERING);
-  } else {
-    region = verbs_.regMr(domain_, data, nBytes, kAccess);
-  }
+  ibv_mr* region = relaxesOrdering()
+                       ? verbs_.regMrIova2(domain_, data, nBytes, reinterpret_cast<uint64_t>(data),
+                                           kAccess | IBV_ACCESS_RELAXED_ORDERING)
+                       : verbs_.regMr(domain_, data, nBytes, kAccess);
+  if (region != nullptr) return region;
+  return errorf(
+      Status::systemError,
+      "%s: cannot make %zu bytes at %p known: %s; is `ulimit -l` (locked memory) too low?",
+      name_.c_str(), nBytes, data, strerror(errno));
+}
+
+Result<ibv_mr*> Port::addDmabuf(void* data, size_t nBytes, const Dmabuf& source) {
+  const int access = relaxesOrdering() ? kAccess | IBV_ACCESS_RELAXED_ORDERING : kAccess;
+  ibv_mr* region = deviceMemory_.byDmabuf ? verbs_.regDmabufMr(domain_, source.offset, nBytes,
+                                                               reinterpret_cast<uint64_t>(data),
+                                                               source.descriptor, access)
+                                          : nullptr;
   if (region != nullptr) return region;
   return errorf(Status::systemError,
-                "%s: cannot make %zu bytes at %p known: %s; is `ulimit -l` (locked memory) too "
-                "low, or is it no memory of the host?",
-                name_.c_str(), nBytes, data, strerror(errno));
+                "%s: cannot make %zu bytes of a GPU at %p known, by the dma-buf of descriptor %d "
+                "from byte %llu: %s; NCCL_DMABUF_ENABLE=0 goes by nvidia_peermem instead, "
+                "NCCL_NET_GDR_LEVEL=LOC by way of host memory",
+                name_.c_str(), nBytes, data, source.descriptor,
+                static_cast<unsigned long long>(source.offset),
+                deviceMemory_.byDmabuf ? strerror(errno) : "the device takes none");
+}
+
+Result<void> Port::removeRegion(ibv_mr* region) {
+  if (verbs_.deregMr(region) == 0) return {};
+  return errorf(Status::systemError, "%s: cannot take memory back: %s", name_.c_str(),
+                strerror(errno));
 }
 
 }  // namespace cinch::net::ib

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "net_plugin/ib/card.h"
+#include "net_plugin/ib/device_memory.h"
 #include "net_plugin/ib/region_cache.h"
 #include "net_plugin/ib/settings.h"
 #include "net_plugin/ib/verbs_api.h"
+#include "net_plugin/net.h"
 
 namespace cinch::net::ib {
 
@@ -32,10 +34,16 @@ class Port {
   std::string pciPath() const;                           // in /sys; empty where it is not on PCI
   uint64_t guid() const { return guid_; }
   int speedMbps() const { return speedMbps_; }
+  const DeviceMemory& deviceMemory() const { return deviceMemory_; }
 
   ibv_context* context() const { return context_; }
   ibv_pd* domain() const { return domain_; }
   RegionCache& regions() { return regions_; }
+  // Memory of a GPU as a dma-buf, known under its address `data`. Not shared between callers as
+  // regions() are: what a descriptor stands for is not told by the address alone. The caller's
+  // until removeRegion(). An error names port, memory and remedy.
+  Result<ibv_mr*> addDmabuf(void* data, size_t nBytes, const Dmabuf& source);
+  Result<void> removeRegion(ibv_mr* region);
   uint8_t number() const { return number_; }
   uint32_t gidIndex() const { return gidIndex_; }
   PortCard card() const { return card_; }  // without a ring's key
@@ -58,6 +66,7 @@ class Port {
   Result<void> chooseAddress(uint32_t nGids);
   void noteEvents();
   void note(const ibv_async_event& event);
+  bool relaxesOrdering() const;
   Result<ibv_mr*> addRegion(void* data, size_t nBytes);
 
   const VerbsApi& verbs_;
@@ -68,6 +77,7 @@ class Port {
   ibv_pd* domain_ = nullptr;
   RegionCache regions_;
   PortCard card_;
+  DeviceMemory deviceMemory_;
   std::string choice_;
   uint64_t guid_ = 0;
   int speedMbps_ = 0;

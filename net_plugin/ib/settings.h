@@ -24,6 +24,7 @@ struct Settings {
   // the queue pairs try with the values above.
   std::chrono::milliseconds portPatience{1000};
   std::chrono::milliseconds lastPortPatience{60000};
+  std::string sysfs = "/sys";   // where the kernel says which modules it has; no variable
 };
 
 // `variable`: null where it is unset. An error names the variable, its value and the range.

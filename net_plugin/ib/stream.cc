@@ -36,24 +36,52 @@ Stream::~Stream() {
   for (const auto& region : regions_) releaseParts(*region);
 }
 
-Result<Region*> Stream::know(void* data, size_t nBytes) {
+Result<Region*> Stream::know(void* data, size_t nBytes, MemoryKind kind) {
+  constexpr const char* kElse = "NCCL_NET_GDR_LEVEL=LOC goes by way of host memory";
+  const Port& port = lane().port();
+  const bool isOfDevice = kind == MemoryKind::device;
+  if (isOfDevice && !port.deviceMemory().byAddress) {
+    return errorf(Status::invalidUsage,
+                  "%s: %zu bytes at %p are a GPU's, and the kernel does not resolve its addresses: "
+                  "load nvidia_peermem; %s",
+                  port.name().c_str(), nBytes, data, kElse);
+  }
   const auto begin = reinterpret_cast<uintptr_t>(data);
-  auto region = std::make_unique<Region>(Region{begin, begin + nBytes, {}});
+  const Result<Region*> region = keep({begin, begin + nBytes, {}},
+                                      [&](Port& it) { return it.regions().acquire(data, nBytes); });
+  if (region || !isOfDevice) return region;
+  return errorf(region.error().status,
+                "%s They are a GPU's: does nvidia_peermem fit its driver, is its BAR1 memory "
+                "(nvidia-smi -q) large enough? %s",
+                region.error().message.c_str(), kElse);
+}
+
+Result<Region*> Stream::knowDmabuf(void* data, size_t nBytes, const Dmabuf& source) {
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  return keep({begin, begin + nBytes, {}, true},
+              [&](Port& it) { return it.addDmabuf(data, nBytes, source); });
+}
+
+// At the port of each lane, or at none.
+template <class Add>
+Result<Region*> Stream::keep(Region known, const Add& add) {
+  auto region = std::make_unique<Region>(std::move(known));
   for (const auto& lane : wiring_.lanes) {
-    const Result<ibv_mr*> known = lane->port().regions().acquire(data, nBytes);
-    if (!known) {
+    const Result<ibv_mr*> added = add(lane->port());
+    if (!added) {
       releaseParts(*region);
-      return known.error();
+      return added.error();
     }
-    region->parts.push_back({&lane->port(), known.value()});
+    region->parts.push_back({&lane->port(), added.value()});
   }
   regions_.push_back(std::move(region));
   return regions_.back().get();
 }
 
 void Stream::releaseParts(const Region& region) {
-  for (const Region::Part& part : region.parts) {
-    const Result<void> released = part.port->regions().release(part.known);
+  for (const auto& [port, known] : region.parts) {
+    const Result<void> released =
+        region.isDmabuf ? port->removeRegion(known) : port->regions().release(known);
     if (!released) CINCH_NET_WARN("%s", released.error().message.c_str());
   }
 }

@@ -25,6 +25,7 @@ struct Region {
     ibv_mr* known = nullptr;
   };
   std::vector<Part> parts;  // by lane
+  bool isDmabuf = false;    // its parts are its own, not of Port::regions()
 
   bool holds(const void* data, size_t nBytes) const {
     const auto address = reinterpret_cast<uintptr_t>(data);
@@ -45,7 +46,8 @@ class Stream : public LaneUser {
 
   // Memory stays known until it is forgotten. After forget() nothing here touches it any more:
   // where something of it was under way, the connection has failed.
-  Result<Region*> know(void* data, size_t nBytes);
+  Result<Region*> know(void* data, size_t nBytes, MemoryKind kind);
+  Result<Region*> knowDmabuf(void* data, size_t nBytes, const Dmabuf& source);
   Result<void> forget(Region* region);
 
   // Moves on what can be moved on; never waits. An error is the connection's end, for good.
@@ -88,6 +90,8 @@ class Stream : public LaneUser {
   void drain();
   void beginMove(Clock::time_point now);
   void advanceMove(Clock::time_point now);
+  template <class Add>
+  Result<Region*> keep(Region known, const Add& add);
   static void releaseParts(const Region& region);
 
   Wiring wiring_;

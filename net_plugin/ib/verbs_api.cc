@@ -50,6 +50,7 @@ void lookUpDevices(Symbols& symbols, VerbsApi& api) {
   symbols.required(api.queryGid, "_ibv_query_gid_ex", "IBVERBS_1.11");
   symbols.required(api.getAsyncEvent, "ibv_get_async_event");
   symbols.required(api.ackAsyncEvent, "ibv_ack_async_event");
+  symbols.required(api.forkInit, "ibv_fork_init");
 }
 
 void lookUpObjects(Symbols& symbols, VerbsApi& api) {

@@ -15,6 +15,7 @@
 namespace cinch::net::ib {
 
 struct VerbsApi {
+  int (*forkInit)() = nullptr;  // before anything is registered; again is harmless
   ibv_device** (*getDeviceList)(int* nDevices) = nullptr;
   void (*freeDeviceList)(ibv_device** list) = nullptr;
   const char* (*getDeviceName)(ibv_device* device) = nullptr;

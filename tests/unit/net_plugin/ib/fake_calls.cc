@@ -52,6 +52,12 @@ ibv_gid fakeGid(int device) {
 struct FakeCalls {
   using Lock = std::lock_guard<std::mutex>;
 
+  static int forkInit() {
+    EXPECT_TRUE(current->regions_.empty()) << "it is too late for forks";
+    ++current->nForkInits_;
+    return 0;
+  }
+
   static ibv_device** getDeviceList(int* n) {
     const auto& devices = current->devices_;
     auto** list = new ibv_device*[devices.size() + 1]();
@@ -142,8 +148,7 @@ struct FakeCalls {
     EXPECT_FALSE(inUse) << "a protection domain is freed that is in use";
     return removeFrom(current->domains_, domain) ? 0 : EINVAL;
   }
-  static ibv_mr* regMr(ibv_pd* domain, void* data, size_t nBytes, int access) {
-    Lock lock(current->mutex_);
+  static ibv_mr* addRegion(ibv_pd* domain, void* data, size_t nBytes, int access) {
     auto region = std::make_unique<FakeProvider::Region>();
     region->context = domain->context;
     region->pd = domain;
@@ -154,11 +159,36 @@ struct FakeCalls {
     const uint32_t key = region->lkey;
     return (current->regions_[key] = std::move(region)).get();
   }
+  static ibv_mr* regMr(ibv_pd* domain, void* data, size_t nBytes, int access) {
+    Lock lock(current->mutex_);
+    if (current->refusal_ != 0) return failWith<ibv_mr>(current->refusal_);
+    const bool isGpu = current->isGpu(reinterpret_cast<uint64_t>(data));
+    if (isGpu && !current->options_.resolvesGpus) return failWith<ibv_mr>(EFAULT);
+    return addRegion(domain, data, nBytes, access);
+  }
   static ibv_mr* regMrIova2(ibv_pd* domain, void* data, size_t nBytes, uint64_t, unsigned access) {
     return regMr(domain, data, nBytes, static_cast<int>(access));
   }
+  // The memory of a GPU is where its address says, as far as this process knows.
+  static ibv_mr* regDmabufMr(ibv_pd* domain, uint64_t offset, size_t nBytes, uint64_t address,
+                             int descriptor, int access) {
+    Lock lock(current->mutex_);
+    const int why = current->refusal_ != 0 ? current->refusal_ : current->options_.dmabufError;
+    if (why != 0) return failWith<ibv_mr>(why);
+    if (descriptor < 0 || static_cast<size_t>(descriptor) >= current->dmabufs_.size()) {
+      return failWith<ibv_mr>(EBADF);
+    }
+    const auto [begin, end] = current->dmabufs_[static_cast<size_t>(descriptor)];
+    const bool isWithin = offset <= end - begin && nBytes <= end - begin - offset;
+    constexpr uint64_t kInPage = 4095;
+    const bool fits = (offset & kInPage) == (address & kInPage);
+    if (nBytes == 0 || !isWithin || !fits) return failWith<ibv_mr>(EINVAL);
+    EXPECT_EQ(address, begin + offset);
+    return addRegion(domain, reinterpret_cast<void*>(address), nBytes, access);
+  }
   static int deregMr(ibv_mr* region) {
     Lock lock(current->mutex_);
+    for (const auto& device : current->devices_) FakeProvider::drain(*device);
     const size_t n = current->regions_.erase(region->lkey);
     EXPECT_EQ(n, 1u) << "a region is deregistered twice";
     return n == 1 ? 0 : EINVAL;
@@ -207,6 +237,7 @@ struct FakeCalls {
   }
   static int destroyQp(ibv_qp* pair) {
     Lock lock(current->mutex_);
+    FakeProvider::drain(*static_cast<FakeProvider::Pair*>(pair)->fake);
     // As providers do: what it completed and nobody has polled is gone with it.
     for (const auto& queue : current->completions_) {
       std::erase_if(queue->found, [&](const auto& it) { return it.pair == pair->qp_num; });
@@ -236,6 +267,7 @@ struct FakeCalls {
       pair.peerGid = to->ah_attr.grh.dgid;
     }
     if (to->qp_state == IBV_QPS_RTS) pair.notReadyRetries = to->rnr_retry;
+    if (to->qp_state == IBV_QPS_ERR) FakeProvider::drain(*pair.fake);
     pair.state = to->qp_state;
     return 0;
   }
@@ -309,6 +341,7 @@ struct FakeCalls {
 
 VerbsApi fakeApi() {
   VerbsApi api;
+  api.forkInit = FakeCalls::forkInit;
   api.getDeviceList = FakeCalls::getDeviceList;
   api.freeDeviceList = FakeCalls::freeDeviceList;
   api.getDeviceName = FakeCalls::getDeviceName;
@@ -323,6 +356,7 @@ VerbsApi fakeApi() {
   api.deallocPd = FakeCalls::deallocPd;
   api.regMr = FakeCalls::regMr;
   api.regMrIova2 = FakeCalls::regMrIova2;
+  api.regDmabufMr = FakeCalls::regDmabufMr;
   api.deregMr = FakeCalls::deregMr;
   api.createCq = FakeCalls::createCq;
   api.destroyCq = FakeCalls::destroyCq;

@@ -11,6 +11,13 @@ struct FakeProvider::Device : ibv_device {
   bool isDead = false;
   bool overruns = false;
   uint64_t bytesWritten = 0;
+  ibv_wc_status readFailure = IBV_WC_SUCCESS;
+  // Written into the memory of GPUs, and not yet seen there.
+  struct Posted {
+    uint64_t address = 0;
+    std::vector<uint8_t> bytes;
+  };
+  std::vector<Posted> posted;
 };
 
 struct FakeProvider::Context : ibv_context {

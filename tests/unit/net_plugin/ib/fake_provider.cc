@@ -30,6 +30,11 @@ FakeProvider::FakeProvider(const FakeOptions& options)
     snprintf(device->name, sizeof device->name, "fake%d", i);
     devices_.push_back(std::move(device));
   }
+  if (!options.relaxesOrdering) api_.regMrIova2 = nullptr;
+  if (options.isOld) {
+    api_.regDmabufMr = nullptr;
+    api_.queryEce = api_.setEce = nullptr;
+  }
   setCurrentProvider(this);
 }
 
@@ -104,6 +109,9 @@ void FakeProvider::move(Pair& pair, Work& work) {
     return;
   }
   if (!work.isCut && failsNow(pair)) return fail(pair, IBV_WC_RETRY_EXC_ERR);
+  const ibv_wc_status readFailure = pair.fake->readFailure;
+  const bool isRead = work.opcode == IBV_WR_RDMA_READ;
+  if (isRead && readFailure != IBV_WC_SUCCESS) return fail(pair, readFailure);
   if (!place(pair, work) || !work.toPlace.empty()) return;
   const bool announces = work.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   if (announces && !announce(pair, *peer, work)) return;
@@ -127,6 +135,27 @@ FakeProvider::Region* FakeProvider::regionOf(uint64_t address, size_t nBytes, ui
   return holds && isOpen && isDomain ? &region : nullptr;
 }
 
+bool FakeProvider::isGpu(uint64_t address) const {
+  return std::any_of(gpuMemory_.begin(), gpuMemory_.end(), [&](const auto& range) {
+    return range.first <= address && address < range.second;
+  });
+}
+
+// `device`: that of the memory's host.
+void FakeProvider::land(Device& device, uint64_t address, const uint8_t* bytes, size_t nBytes) {
+  if (isGpu(address)) {
+    device.posted.push_back({address, {bytes, bytes + nBytes}});
+  } else {
+    memcpy(reinterpret_cast<void*>(address), bytes, nBytes);
+  }
+}
+
+void FakeProvider::drain(Device& device) {
+  for (const Device::Posted& it : std::exchange(device.posted, {})) {
+    memcpy(reinterpret_cast<void*>(it.address), it.bytes.data(), it.bytes.size());
+  }
+}
+
 // Moves one more piece of the data. False where the pair has failed.
 bool FakeProvider::place(Pair& pair, Work& work) {
   const size_t nBytes = work.nBytes();
@@ -141,8 +170,9 @@ bool FakeProvider::place(Pair& pair, Work& work) {
     return false;
   }
   std::vector<uint8_t> bytes = work.inlined;
+  const int localAccess = isRead ? IBV_ACCESS_LOCAL_WRITE : 0;
   for (const ibv_sge& piece : work.pieces) {
-    if (regionOf(piece.addr, piece.length, piece.lkey, 0, pair.pd) == nullptr) {
+    if (regionOf(piece.addr, piece.length, piece.lkey, localAccess, pair.pd) == nullptr) {
       fail(pair, IBV_WC_LOC_PROT_ERR);
       return false;
     }
@@ -150,6 +180,8 @@ bool FakeProvider::place(Pair& pair, Work& work) {
     bytes.insert(bytes.end(), at, at + piece.length);
   }
   if (isRead) {
+    ++nReads_;
+    if (isGpu(work.remote)) drain(*peer.fake);
     memcpy(reinterpret_cast<void*>(work.pieces.front().addr),
            reinterpret_cast<const void*>(work.remote), nBytes);
     work.isCut = true;
@@ -167,7 +199,7 @@ bool FakeProvider::place(Pair& pair, Work& work) {
   if (work.toPlace.empty()) return true;
   const auto [offset, length] = work.toPlace.back();
   work.toPlace.pop_back();
-  memcpy(reinterpret_cast<uint8_t*>(work.remote) + offset, bytes.data() + offset, length);
+  land(*peer.fake, work.remote + offset, bytes.data() + offset, length);
   pair.fake->bytesWritten += length;
   return true;
 }
@@ -275,6 +307,49 @@ void FakeProvider::setFaults(double postFailure, double queueFailure, int device
   faultyDevice_ = device;
   postFailure_ = postFailure;
   queueFailure_ = queueFailure;
+}
+
+void FakeProvider::refuseRegions(int why) {
+  Lock lock(mutex_);
+  refusal_ = why;
+}
+
+void FakeProvider::failReads(int device, ibv_wc_status status) {
+  Lock lock(mutex_);
+  devices_[device]->readFailure = status;
+}
+
+void FakeProvider::addGpu(const void* data, size_t nBytes) {
+  Lock lock(mutex_);
+  const auto begin = reinterpret_cast<uint64_t>(data);
+  gpuMemory_.push_back({begin, begin + nBytes});
+}
+
+int FakeProvider::exportDmabuf(const void* data, size_t nBytes) {
+  addGpu(data, nBytes);
+  Lock lock(mutex_);
+  dmabufs_.push_back(gpuMemory_.back());
+  return static_cast<int>(dmabufs_.size()) - 1;
+}
+
+void FakeProvider::forgetGpus() {
+  Lock lock(mutex_);
+  for (const auto& device : devices_) drain(*device);
+  gpuMemory_.clear();
+  dmabufs_.clear();
+}
+
+std::vector<FakeProvider::Known> FakeProvider::knownRegions() const {
+  Lock lock(mutex_);
+  std::vector<Known> all;
+  for (const auto& [key, region] : regions_)
+    all.push_back({region->addr, region->length, region->access});
+  return all;
+}
+
+size_t FakeProvider::nReads() const {
+  Lock lock(mutex_);
+  return nReads_;
 }
 
 uint64_t FakeProvider::bytesWritten(int device) const {

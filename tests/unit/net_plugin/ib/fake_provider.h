@@ -3,10 +3,12 @@
 //
 // Nothing happens when work is posted. Every poll of any completion queue is a step, in which each
 // queue pair may move its oldest work on: in order within a pair, in any order between pairs. Data
-// lands in pieces, in any order, over several steps; a completion says what the real one says.
-// One provider lives at a time. Thread-safe.
+// lands in pieces, in any order, over several steps; a completion says what the real one says. What
+// is written into the memory of a GPU stays out of sight until the device that wrote it reads
+// there, or its queue pairs end. One provider lives at a time. Thread-safe.
 #pragma once
 
+#include <cerrno>
 #include <deque>
 #include <map>
 #include <memory>
@@ -25,10 +27,14 @@ struct FakeOptions {
   int maxQueueEntries = 4096;
   int maxCompletions = 1 << 16;
   uint32_t maxInline = 64;
-  int maxDelay = 3;         // steps before a work request begins to move
-  int patience = 40;        // steps without an answer until retries are over
-  double postFailure = 0;   // that a queue says that it is full
-  double queueFailure = 0;  // of each work request: its queue pair fails with it
+  int maxDelay = 3;              // steps before a work request begins to move
+  int patience = 40;             // steps without an answer until retries are over
+  double postFailure = 0;        // that a queue says that it is full
+  double queueFailure = 0;       // of each work request: its queue pair fails with it
+  bool relaxesOrdering = true;   // has regMrIova2
+  bool resolvesGpus = false;     // takes a GPU's memory by its address
+  int dmabufError = EOPNOTSUPP;  // of registering any dma-buf; 0: none
+  bool isOld = false;            // has neither regDmabufMr nor ECE
 };
 
 class FakeProvider {
@@ -51,6 +57,25 @@ class FakeProvider {
   void overrun(int device);
   // From now on; `device`: whose queue pairs fail, -1 for all.
   void setFaults(double postFailure, double queueFailure, int device = -1);
+
+  // Registrations fail with this errno from now on; 0: they do not.
+  void refuseRegions(int why);
+  // Reads of the device's queue pairs fail like this from now on; IBV_WC_SUCCESS: they do not.
+  void failReads(int device, ibv_wc_status status);
+
+  // Makes this memory a GPU's, until forgetGpus(). As a dma-buf: gives its descriptor.
+  void addGpu(const void* data, size_t nBytes);
+  int exportDmabuf(const void* data, size_t nBytes);
+  void forgetGpus();
+
+  struct Known {
+    const void* data;
+    size_t nBytes;
+    int access;
+  };
+  std::vector<Known> knownRegions() const;
+  size_t nForkInits() const { return nForkInits_; }
+  size_t nReads() const;
 
   uint64_t bytesWritten(int device) const;  // by queue pairs of the device
   // What was made and not destroyed; empty where nothing was.
@@ -75,6 +100,9 @@ class FakeProvider {
   bool place(Pair& pair, Work& work);
   bool announce(Pair& pair, Pair& peer, const Work& work);
   Pair* peerOf(const Pair& pair);
+  bool isGpu(uint64_t address) const;
+  void land(Device& device, uint64_t address, const uint8_t* bytes, size_t nBytes);
+  static void drain(Device& device);
   Region* regionOf(uint64_t address, size_t nBytes, uint32_t key, int access, const ibv_pd* domain);
   void complete(Pair& pair, const Work& work, ibv_wc_status status);
   void fail(Pair& pair, ibv_wc_status status);
@@ -93,6 +121,11 @@ class FakeProvider {
   int faultyDevice_ = -1;
   uint32_t nextKey_ = 0x1000;
   uint32_t nextPair_ = 0x100;
+  int refusal_ = 0;
+  size_t nForkInits_ = 0;
+  size_t nReads_ = 0;
+  std::vector<std::pair<uint64_t, uint64_t>> gpuMemory_;  // begin and end
+  std::vector<std::pair<uint64_t, uint64_t>> dmabufs_;    // the same, by descriptor
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<std::unique_ptr<Context>> contexts_;
   std::vector<std::unique_ptr<Domain>> domains_;

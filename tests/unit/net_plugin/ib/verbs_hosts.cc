@@ -6,7 +6,7 @@
 namespace cinch::net::ib {
 namespace {
 
-Settings settingsOf(const HostOptions& options, int firstDevice) {
+Settings settingsOf(const HostOptions& options, FakeSysfs& sysfs, int firstDevice) {
   Settings settings;
   settings.nQueues = options.nQueues;
   settings.splits = options.splits;
@@ -14,7 +14,17 @@ Settings settingsOf(const HostOptions& options, int firstDevice) {
   for (int i = 0; i < options.devicesPerHost; ++i) {
     settings.devices += "fake" + std::to_string(firstDevice + i) + ",";
   }
+  if (options.memory == FakeMemory::byAddress) sysfs.add("/module/nvidia_peermem/version");
+  settings.sysfs = sysfs.path();
+  options.change(settings);
   return settings;
+}
+
+FakeOptions providerOf(const HostOptions& options) {
+  FakeOptions provider = options.provider;
+  if (options.memory == FakeMemory::byAddress) provider.resolvesGpus = true;
+  if (options.memory == FakeMemory::byDmabuf) provider.dmabufError = 0;
+  return provider;
 }
 
 uint8_t patternAt(size_t message, size_t byte) {
@@ -24,9 +34,10 @@ uint8_t patternAt(size_t message, size_t byte) {
 }  // namespace
 
 VerbsHosts::VerbsHosts(const HostOptions& options)
-    : provider(options.provider),
-      sending(openDevices(provider.api(), settingsOf(options, 0), sockets)),
-      receiving(openDevices(provider.api(), settingsOf(options, 2), sockets)) {}
+    : memory(options.memory),
+      provider(providerOf(options)),
+      sending(openDevices(provider.api(), settingsOf(options, sysfs, 0), sockets)),
+      receiving(openDevices(provider.api(), settingsOf(options, sysfs, 2), sockets)) {}
 
 VerbsHosts::~VerbsHosts() {
   sender.reset();

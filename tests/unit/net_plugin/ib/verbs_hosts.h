@@ -5,11 +5,31 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <new>
+
 #include "fake_provider.h"
+#include "fake_sysfs.h"
 #include "memory_network.h"
 #include "net_plugin/ib/device.h"
 
 namespace cinch::net::ib {
+
+// Whole pages, as a GPU's memory comes.
+template <class T>
+struct PageAllocator {
+  using value_type = T;
+  T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kAlignment)); }
+  void deallocate(T* data, size_t) { ::operator delete(data, kAlignment); }
+  bool operator==(const PageAllocator&) const = default;
+
+  static constexpr std::align_val_t kAlignment{4096};
+};
+using Pages = std::vector<uint8_t, PageAllocator<uint8_t>>;
+
+// Where messages lie, and how a GPU's memory is registered: all devices can do that, and the other
+// way they cannot.
+enum class FakeMemory { host, byAddress, byDmabuf };
 
 struct HostOptions {
   size_t nQueues = 1;
@@ -17,6 +37,8 @@ struct HostOptions {
   std::chrono::milliseconds portPatience{0};
   int devicesPerHost = 2;
   FakeOptions provider = {.nDevices = 4};
+  FakeMemory memory = FakeMemory::host;
+  std::function<void(Settings&)> change = [](Settings&) {};  // at last
 };
 
 class VerbsHosts {
@@ -27,6 +49,8 @@ class VerbsHosts {
   // Goes through set-up; false where it does not come to be.
   bool connect();
 
+  const FakeMemory memory;
+  FakeSysfs sysfs;
   FakeProvider provider;
   MemoryDevice sockets;
   Devices sending;
