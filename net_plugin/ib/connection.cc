@@ -16,7 +16,7 @@ Result<const Region*> regionOf(const void* data, size_t nBytes, const void* memo
   return region;
 }
 
-// A request of End for what it gave out: SentMessage or ReceivedGroup.
+// A request of End for what it gave out: SentMessage, ReceivedGroup or PendingFlush.
 template <class End, class Item>
 class VerbsRequest final : public Request {
  public:
@@ -39,7 +39,9 @@ class VerbsRequest final : public Request {
  private:
   static size_t countOf(const SentMessage&) { return 1; }
   static size_t countOf(const ReceivedGroup& group) { return group.nBuffers(); }
+  static size_t countOf(const PendingFlush&) { return 0; }
   static void writeSizes(const SentMessage& message, size_t* sizes) { *sizes = message.nBytes(); }
+  static void writeSizes(const PendingFlush&, size_t*) {}
   static void writeSizes(const ReceivedGroup& group, size_t* sizes) {
     for (size_t i = 0; i < group.nBuffers(); ++i) sizes[i] = group.nBytes(i);
   }
@@ -47,6 +49,14 @@ class VerbsRequest final : public Request {
   End* end_ = nullptr;
   Item* item_ = nullptr;
 };
+
+// Null while all places are taken.
+template <class OneRequest, size_t n>
+OneRequest* findFree(std::array<OneRequest, n>& requests) {
+  const auto found = std::find_if(requests.begin(), requests.end(),
+                                  [](const OneRequest& it) { return it.isFree(); });
+  return found == requests.end() ? nullptr : &*found;
+}
 
 template <class Base, class End, class Item, size_t kRequests>
 class VerbsConnection : public Base {
@@ -66,12 +76,7 @@ class VerbsConnection : public Base {
  protected:
   using OneRequest = VerbsRequest<End, Item>;
 
-  // Null while all places are taken.
-  OneRequest* freeRequest() {
-    const auto found = std::find_if(requests_.begin(), requests_.end(),
-                                    [](const OneRequest& it) { return it.isFree(); });
-    return found == requests_.end() ? nullptr : &*found;
-  }
+  OneRequest* freeRequest() { return findFree(requests_); }
   Result<Request*> start(OneRequest& request, Result<Item*> item) {
     if (!item) return item.error();
     return item.value() == nullptr ? nullptr : request.begin(*end_, *item.value());
@@ -122,6 +127,22 @@ class VerbsReceive final
     if (request == nullptr) return nullptr;
     return start(*request, end_->receive({known.data(), buffers.size()}));
   }
+
+  // As NCCL's net_ib: the last buffer that got anything stands for all, which are one GPU's.
+  Result<Request*> flush(std::span<const Buffer> buffers) override {
+    const auto last = std::find_if(buffers.rbegin(), buffers.rend(),
+                                   [](const Buffer& it) { return it.capacity > 0; });
+    if (!end_->flushes() || last == buffers.rend()) return nullptr;
+    const Result<const Region*> region = regionOf(last->data, last->capacity, last->memory);
+    if (!region) return region.error();
+    const Result<PendingFlush*> pending = end_->flush(last->data, *region.value());
+    if (!pending) return pending.error();
+    return findFree(flushes_)->begin(*end_, *pending.value());
+  }
+
+ private:
+  // As many as the receiver has places, which are free again at the same time.
+  std::array<VerbsRequest<Receiver, PendingFlush>, kPlaces> flushes_;
 };
 
 }  // namespace

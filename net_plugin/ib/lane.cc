@@ -8,6 +8,7 @@
 namespace cinch::net::ib {
 namespace {
 
+// Never with relaxed ordering: Port::addRegion() says why.
 constexpr int kSlotsAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
 // A completion's name: 32 bits of id, 8 of the kind of work, 8 of the queue.
@@ -43,6 +44,19 @@ const char* likelyCause(ibv_wc_status status) {
   }
 }
 
+constexpr const char* kFlushCause =
+    "was the memory freed during a transfer, or is the port down? NCCL_NET_GDR_LEVEL=LOC goes by "
+    "way of host memory";
+
+// The shape with as many entries as queues of this port can have.
+LaneShape within(const Port& port, LaneShape shape) {
+  const uint32_t most = port.maxQueueEntries();
+  shape.depth.sends = std::min(shape.depth.sends, most);
+  shape.depth.receives = std::min(shape.depth.receives, most);
+  shape.nFlushes = std::min(shape.nFlushes, most);
+  return shape;
+}
+
 const char* wordFor(ibv_wc_status status) {
   constexpr std::array kWords = {"success",
                                  "local length error",
@@ -63,17 +77,17 @@ const char* wordFor(ibv_wc_status status) {
 
 }  // namespace
 
-Result<std::unique_ptr<Lane>> Lane::create(Port& port, size_t nQueues, QueueDepth depth,
-                                           void* slots, size_t slotBytes) {
+Result<std::unique_ptr<Lane>> Lane::create(Port& port, LaneShape shape, void* slots,
+                                           size_t slotBytes) {
   const VerbsApi& verbs = port.verbs();
-  depth.sends = std::min(depth.sends, port.maxQueueEntries());
-  depth.receives = std::min(depth.receives, port.maxQueueEntries());
-  const size_t nCompletions = nQueues * (depth.sends + depth.receives);
+  shape = within(port, shape);
+  const size_t nCompletions =
+      shape.nQueues * (shape.depth.sends + shape.depth.receives) + shape.nFlushes;
   if (nCompletions > port.maxCompletions()) {
     return errorf(Status::invalidUsage,
                   "%s holds %u completions and %zu queues would need %zu: lower "
                   "NCCL_IB_QPS_PER_CONNECTION",
-                  port.name().c_str(), port.maxCompletions(), nQueues, nCompletions);
+                  port.name().c_str(), port.maxCompletions(), shape.nQueues, nCompletions);
   }
   ibv_mr* region = verbs.regMr(port.domain(), slots, slotBytes, kSlotsAccess);
   ibv_cq* completions =
@@ -88,7 +102,8 @@ Result<std::unique_ptr<Lane>> Lane::create(Port& port, size_t nQueues, QueueDept
     return error;
   }
   std::unique_ptr<Lane> lane(new Lane(port, completions, region));
-  while (lane->queues_.size() < nQueues) CINCH_TRY(lane->addQueue(depth));
+  while (lane->queues_.size() < shape.nQueues) CINCH_TRY(lane->addQueue(shape.depth));
+  if (shape.nFlushes > 0) CINCH_TRY(lane->addFlushQueue(shape.nFlushes));
   return lane;
 }
 
@@ -106,6 +121,14 @@ Result<void> Lane::addQueue(QueueDepth depth) {
   for (uint32_t i = 0; i < depth.receives; ++i) refill(queues_.size() - 1);
   if (failure_.empty()) return {};
   return errorf(Status::systemError, "%s", failure_.c_str());
+}
+
+// As NCCL's net_ib: both ends of it are here.
+Result<void> Lane::addFlushQueue(uint32_t depth) {
+  auto queue = Queue::create(port_, completions_, {depth, 1});
+  if (!queue) return queue.error();
+  flushQueue_ = std::move(queue.value());
+  return flushQueue_->connect(port_.card(), flushQueue_->card(0));
 }
 
 void Lane::refill(size_t queue) {
@@ -179,6 +202,22 @@ Posting Lane::announce(size_t queue, const RemoteWrite& data, bool& dataIsPosted
   return postingOf(posting);
 }
 
+// PCI lets no read pass the writes that the same device made before, whatever queue they belong to.
+// The device's completions, in memory of the host, do pass its writes into a GPU.
+Posting Lane::flush(const void* data, uint32_t key, void* landing, uint32_t id) {
+  ibv_sge piece = {reinterpret_cast<uint64_t>(landing), 1, slotsKey()};
+  ibv_send_wr request{};
+  request.wr_id = nameOf(Work::flush, 0, id);
+  request.opcode = IBV_WR_RDMA_READ;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  request.wr.rdma.remote_addr = reinterpret_cast<uint64_t>(data);
+  request.wr.rdma.rkey = key;
+  size_t nPosted = 0;
+  return postingOf(flushQueue_->send(request, nPosted));
+}
+
 bool Lane::poll(LaneUser& user) {
   std::array<ibv_wc, 16> found;
   const int n = port_.verbs().pollCq(completions_, found.size(), found.data());
@@ -192,15 +231,17 @@ void Lane::take(const ibv_wc& completion, LaneUser& user) {
   if (work != Work::data) --underWay_;
   if (completion.status != IBV_WC_SUCCESS) return takeFailure(completion);
   if (work != Work::immediate) return user.written(work, idOf(completion.wr_id));
-  if (!isStopping_) refill(queueOf(completion.wr_id));
+  if (!isStopping_ && !queues_.empty()) refill(queueOf(completion.wr_id));
   user.arrived(completion.imm_data);
 }
 
 void Lane::takeFailure(const ibv_wc& completion) {
-  if (isStopping_) return;
-  fail(std::string(wordFor(completion.status)) + " (status " + std::to_string(completion.status) +
-       ", vendor " + std::to_string(completion.vendor_err) + "), " +
-       likelyCause(completion.status));
+  const bool isFlush = workOf(completion.wr_id) == Work::flush;
+  if (isStopping_ || (queues_.empty() && !isFlush)) return;
+  fail(std::string(isFlush ? "the flush of what it wrote into a GPU's memory: " : "") +
+       wordFor(completion.status) + " (status " + std::to_string(completion.status) + ", vendor " +
+       std::to_string(completion.vendor_err) + "), " +
+       (isFlush ? kFlushCause : likelyCause(completion.status)));
 }
 
 void Lane::fail(std::string why) {
@@ -217,6 +258,7 @@ void Lane::stop(Clock::time_point now) {
   isStopping_ = true;
   stopped_ = now;
   for (const auto& queue : queues_) queue->stop();
+  if (flushQueue_ != nullptr) flushQueue_->stop();
 }
 
 // A device that has died may not complete anything; without queue pairs it writes nothing either.

@@ -12,7 +12,7 @@
 namespace cinch::net::ib {
 
 // What is under way in a lane, as its completions name it.
-enum class Work : uint8_t { data, arrival, grant, immediate };
+enum class Work : uint8_t { data, arrival, grant, immediate, flush };
 
 // Takes what completes.
 class LaneUser {
@@ -20,7 +20,7 @@ class LaneUser {
   virtual ~LaneUser() = default;
   // The peer has said that something is there.
   virtual void arrived(uint32_t immediate) = 0;
-  // What this side wrote is with the peer.
+  // What this side wrote is with the peer; or a flush is done.
   virtual void written(Work work, uint32_t id) = 0;
 };
 
@@ -33,13 +33,19 @@ struct RemoteWrite {
   uint32_t remoteKey = 0;
 };
 
+struct LaneShape {
+  size_t nQueues = 1;
+  QueueDepth depth;       // of each queue
+  uint32_t nFlushes = 0;  // that may be under way; 0: the lane cannot flush
+};
+
 class Lane {
  public:
   using Clock = std::chrono::steady_clock;
 
   // `slots`: memory of the connection that both sides' devices reach; it outlives the lane.
-  static Result<std::unique_ptr<Lane>> create(Port& port, size_t nQueues, QueueDepth depth,
-                                              void* slots, size_t slotBytes);
+  static Result<std::unique_ptr<Lane>> create(Port& port, LaneShape shape, void* slots,
+                                              size_t slotBytes);
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
@@ -60,6 +66,12 @@ class Lane {
   Posting announce(size_t queue, const RemoteWrite& data, bool& dataIsPosted,
                    const RemoteWrite& announcement, uint32_t immediate, uint32_t id);
 
+  // Reads one byte of this process's memory, which `key` of the port's opens, by way of the device,
+  // into `landing` of the slots. Once it completes, as (flush, id), everything that the device had
+  // written into that memory before is there. Only where canFlush(), which close() ends.
+  Posting flush(const void* data, uint32_t key, void* landing, uint32_t id);
+  bool canFlush() const { return flushQueue_ != nullptr; }
+
   // Gives the user what has completed since; false where there was nothing.
   bool poll(LaneUser& user);
   // Takes note of what the device has said about the port, which may be down for so long.
@@ -76,12 +88,18 @@ class Lane {
   // Nothing is written by either side any more.
   bool isStopped(Clock::time_point now);
   // The same at once, without what has arrived.
-  void close() { queues_.clear(); }
+  void close() {
+    closeToPeer();
+    flushQueue_.reset();
+  }
+  // Of the queue pairs to the peer; flushes go on.
+  void closeToPeer() { queues_.clear(); }
 
  private:
   Lane(Port& port, ibv_cq* completions, ibv_mr* slots)
       : port_(port), completions_(completions), slots_(slots) {}
   Result<void> addQueue(QueueDepth depth);
+  Result<void> addFlushQueue(uint32_t depth);
   void take(const ibv_wc& completion, LaneUser& user);
   void takeFailure(const ibv_wc& completion);
   void refill(size_t queue);
@@ -94,7 +112,8 @@ class Lane {
   ibv_cq* const completions_;
   ibv_mr* const slots_;
   std::vector<std::unique_ptr<Queue>> queues_;
-  size_t underWay_ = 0;  // completions that will come
+  std::unique_ptr<Queue> flushQueue_;  // to itself
+  size_t underWay_ = 0;                // completions that will come
   std::string failure_;
   bool isStopping_ = false;
   Clock::time_point stopped_{};

@@ -10,7 +10,7 @@ bool ReceivedGroup::isComplete() const {
 }
 
 Receiver::Receiver(Wiring wiring, std::unique_ptr<ReceiverSlots> slots)
-    : Stream(std::move(wiring)), slots_(std::move(slots)) {}
+    : Stream(std::move(wiring)), slots_(std::move(slots)), flushes_(lane().canFlush()) {}
 
 // The sender may not have been told by its device of what is all here.
 Receiver::~Receiver() {
@@ -76,8 +76,14 @@ bool Receiver::post(ReceivedGroup& group) {
   return true;
 }
 
-void Receiver::written(Work, uint32_t id) {
-  groups_[id % kMaxRequests].isGranting_ = false;
+void Receiver::written(Work work, uint32_t id) {
+  if (work != Work::flush) {
+    groups_[id % kMaxRequests].isGranting_ = false;
+    return;
+  }
+  PendingFlush& flush = pending_[id % kPlaces];
+  const bool isLast = flush.stage_ == PendingFlush::Stage::posted && flush.id_ == id;
+  if (isLast) flush.stage_ = PendingFlush::Stage::done;
 }
 
 void Receiver::arrived(uint32_t immediate) {
@@ -132,6 +138,83 @@ Result<bool> Receiver::take(ReceivedGroup& group) {
   return true;
 }
 
+Result<PendingFlush*> Receiver::flush(const void* data, const Region& region) {
+  CINCH_TRY(progressAlone());
+  const auto free = std::find_if(pending_.begin(), pending_.end(), [](const PendingFlush& it) {
+    return it.stage_ == PendingFlush::Stage::free;
+  });
+  if (free == pending_.end()) {
+    return errorf(Status::invalidUsage, "more than %zu flushes at once on one connection", kPlaces);
+  }
+  free->stage_ = PendingFlush::Stage::waiting;
+  free->data_ = data;
+  free->region_ = &region;
+  toFlush_.push_back(static_cast<size_t>(free - pending_.begin()));
+  goOnAlone();
+  return &*free;
+}
+
+void Receiver::goOnAlone() {
+  const std::optional<size_t> own = ownLane();
+  if (!own || !laneAt(*own).canFlush()) return;
+  if (*own != flushLane_) {
+    flushLane_ = *own;
+    flushAgain();
+  }
+  while (!toFlush_.empty() && post(pending_[toFlush_.front()])) toFlush_.pop_front();
+  if (isMoving()) drain(laneAt(*own));
+}
+
+// By another device than before. The queue pairs of that one have ended, and what it wrote was on
+// its way to the GPU before.
+void Receiver::flushAgain() {
+  toFlush_.clear();
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    PendingFlush::Stage& stage = pending_[i].stage_;
+    if (stage == PendingFlush::Stage::posted) stage = PendingFlush::Stage::waiting;
+    if (stage == PendingFlush::Stage::waiting) toFlush_.push_back(i);
+  }
+}
+
+bool Receiver::post(PendingFlush& flush) {
+  const uint32_t key = flush.region_->parts[flushLane_].known->rkey;
+  const auto place = static_cast<uint32_t>(&flush - pending_.data());
+  const uint32_t id = place + nReads_ * uint32_t{kPlaces};
+  Lane& lane = laneAt(flushLane_);
+  if (lane.flush(flush.data_, key, slots_->flushed, id) != Posting::taken) return false;
+  ++nReads_;
+  flush.id_ = id;
+  flush.stage_ = PendingFlush::Stage::posted;
+  return true;
+}
+
+// As progress(), but the peer's end is not that of flushes: what it sent before it closed is here,
+// and is read here.
+Result<void> Receiver::progressAlone() {
+  const Result<void> moved = progress();
+  if (moved) return isStranded() ? Result<void>(strandedError()) : moved;
+  const std::optional<size_t> own = ownLane();
+  if (!own || !laneAt(*own).canFlush()) return moved;
+  goOnAlone();
+  drain(laneAt(*own));
+  return laneAt(*own).hasFailed() ? moved : Result<void>();
+}
+
+Result<bool> Receiver::take(PendingFlush& flush) {
+  const auto isDone = [&] { return flush.stage_ == PendingFlush::Stage::done; };
+  if (!isDone()) {
+    const Result<void> moved = progressAlone();
+    if (!moved && !isDone()) {
+      flush.stage_ = PendingFlush::Stage::free;
+      std::erase(toFlush_, static_cast<size_t>(&flush - pending_.data()));
+      return moved.error();
+    }
+  }
+  if (!isDone()) return false;
+  flush.stage_ = PendingFlush::Stage::free;
+  return true;
+}
+
 // Nobody reads the old lane's grants any more; those of buffers that still wait are written again.
 void Receiver::goOn() {
   for (ReceivedGroup& group : groups_) {
@@ -164,11 +247,16 @@ void Receiver::hear(const Confirmed& confirmed) {
 }
 
 bool Receiver::isUsing(const Region& region) const {
-  return std::any_of(groups_.begin(), groups_.end(), [&](const ReceivedGroup& group) {
-    const auto isIt = [&](const ReceivedGroup::Entry& entry) { return entry.region == &region; };
-    return group.isTaken_ && !group.isComplete() &&
-           std::any_of(group.entries_.begin(), group.entries_.begin() + group.n_, isIt);
+  const bool isFlushing = std::any_of(pending_.begin(), pending_.end(), [&](const auto& flush) {
+    return flush.stage_ != PendingFlush::Stage::free && flush.region_ == &region;
   });
+  return isFlushing || std::any_of(groups_.begin(), groups_.end(), [&](const ReceivedGroup& group) {
+           const auto isIt = [&](const ReceivedGroup::Entry& entry) {
+             return entry.region == &region;
+           };
+           return group.isTaken_ && !group.isComplete() &&
+                  std::any_of(group.entries_.begin(), group.entries_.begin() + group.n_, isIt);
+         });
 }
 
 }  // namespace cinch::net::ib

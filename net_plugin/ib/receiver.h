@@ -1,6 +1,8 @@
 // The receiving end of a connection over verbs.
 #pragma once
 
+#include <deque>
+
 #include "net_plugin/ib/slots.h"
 #include "net_plugin/ib/stream.h"
 
@@ -43,6 +45,18 @@ class ReceivedGroup {
   bool isGranting_ = false;
 };
 
+// A flush that its owner waits for. Free again once take() has given it back.
+class PendingFlush {
+ private:
+  friend class Receiver;
+  enum class Stage { free, waiting, posted, done };
+
+  Stage stage_ = Stage::free;
+  const void* data_ = nullptr;
+  const Region* region_ = nullptr;
+  uint32_t id_ = 0;  // of its read
+};
+
 class Receiver final : public Stream {
  public:
   Receiver(Wiring wiring, std::unique_ptr<ReceiverSlots> slots);
@@ -53,16 +67,29 @@ class Receiver final : public Stream {
   // True once all is there; sizes stay until the next receive().
   Result<bool> take(ReceivedGroup& group);
 
+  // Whether there is anything to flush: the device reaches the memory of GPUs.
+  bool flushes() const { return flushes_; }
+  // Makes all that has been received visible to the GPU whose memory holds this byte. To kPlaces of
+  // them at a time. Goes on over another lane where this one fails, and works when the peer has
+  // closed. `region` holds `data`.
+  Result<PendingFlush*> flush(const void* data, const Region& region);
+  // True once it is visible.
+  Result<bool> take(PendingFlush& flush);
+
  private:
   void arrived(uint32_t immediate) override;
   void written(Work work, uint32_t id) override;
   void postWaiting() override;
   void goOn() override;
+  void goOnAlone() override;
   void hear(const Confirmed& confirmed) override;
   bool isUsing(const Region& region) const override;
 
   void grant(const ReceivedGroup& group, size_t index, const KnownBuffer& buffer);
   bool post(ReceivedGroup& group);
+  bool post(PendingFlush& flush);
+  void flushAgain();
+  Result<void> progressAlone();
   void count(size_t place, size_t part);
   const char* tryToCount(ReceivedGroup& group, size_t index, size_t part, const Arrival& arrival);
   Standing standing() const;
@@ -70,6 +97,11 @@ class Receiver final : public Stream {
   const std::unique_ptr<ReceiverSlots> slots_;
   std::array<ReceivedGroup, kMaxRequests> groups_;
   uint64_t next_ = 0;
+  const bool flushes_;
+  std::array<PendingFlush, kPlaces> pending_;
+  std::deque<size_t> toFlush_;  // those that wait, to be posted in this order
+  size_t flushLane_ = 0;        // where they are posted
+  uint32_t nReads_ = 0;
 };
 
 }  // namespace cinch::net::ib

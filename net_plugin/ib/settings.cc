@@ -80,6 +80,9 @@ Result<Settings> readSettings(Variable variable) {
   int relaxed = 2;
   CINCH_TRY(readNumber(variable, "NCCL_IB_PCI_RELAXED_ORDERING", {0, 2}, relaxed));
   settings.relaxedOrdering = relaxed != 0;
+  bool leavesOutFlushes = false;
+  CINCH_TRY(readNumber(variable, "NCCL_GDR_FLUSH_DISABLE", 1, leavesOutFlushes));
+  settings.flushes = !leavesOutFlushes;
   return settings;
 }
 

@@ -20,11 +20,12 @@ struct Settings {
   uint8_t serviceLevel = 0;  // NCCL_IB_SL
   uint8_t trafficClass = 0;  // NCCL_IB_TC
   bool relaxedOrdering = true;  // NCCL_IB_PCI_RELAXED_ORDERING: 0 no, 1 and 2 where supported
+  bool flushes = true;          // NCCL_GDR_FLUSH_DISABLE: 1 leaves flushes out
   // How long a port may be down until another takes over, and where there is no other: longer than
   // the queue pairs try with the values above.
   std::chrono::milliseconds portPatience{1000};
   std::chrono::milliseconds lastPortPatience{60000};
-  std::string sysfs = "/sys";   // where the kernel says which modules it has; no variable
+  std::string sysfs = "/sys";  // where the kernel says which modules it has; no variable
 };
 
 // `variable`: null where it is unset. An error names the variable, its value and the range.

@@ -14,17 +14,30 @@ constexpr std::array<uint8_t, 1> kReady = {'R'};
 // it needs room, and takes announcements.
 constexpr QueueDepth kSenderDepth = {2 * kPlaces, 1};
 constexpr QueueDepth kReceiverDepth = {kMaxRequests, kPlaces};
+
+LaneShape senderShape(const Site& site) {
+  return {.nQueues = site.ports.front()->settings().nQueues, .depth = kSenderDepth};
+}
+
+// The first port speaks for all: those that take over reach the same memory.
+LaneShape receiverShape(const Site& site) {
+  const Port& port = *site.ports.front();
+  const bool flushes = port.deviceMemory().any() && port.settings().flushes;
+  return {.nQueues = port.settings().nQueues,
+          .depth = kReceiverDepth,
+          .nFlushes = flushes ? uint32_t{kPlaces} : 0};
+}
+
 static_assert(kHandleBytes + kMaxCardBytes <= kMaxControlBytes);
 
 // The lanes of one side, over as many of the site's ports as there is room for in a card.
 template <class Slots>
-Result<void> makeLanes(const Site& site, size_t mostLanes, QueueDepth depth, Slots& slots,
+Result<void> makeLanes(const Site& site, size_t mostLanes, const LaneShape& shape, Slots& slots,
                        Wiring& wiring) {
-  const size_t nQueues = site.ports.front()->settings().nQueues;
-  const size_t nLanes = std::min({site.ports.size(), kMaxPorts, kMaxQueues / nQueues, mostLanes});
+  const size_t nLanes =
+      std::min({site.ports.size(), kMaxPorts, kMaxQueues / shape.nQueues, mostLanes});
   while (wiring.lanes.size() < nLanes) {
-    auto lane =
-        Lane::create(*site.ports[wiring.lanes.size()], nQueues, depth, &slots, sizeof(Slots));
+    auto lane = Lane::create(*site.ports[wiring.lanes.size()], shape, &slots, sizeof(Slots));
     if (!lane) return lane.error();
     wiring.lanes.push_back(std::move(lane.value()));
   }
@@ -82,7 +95,7 @@ Result<void> Connecting::introduce() {
   if (!listener) return listener.error();
   listener_ = std::move(listener.value());
   slots_ = std::make_unique<SenderSlots>();
-  CINCH_TRY(makeLanes(site_, kMaxPorts, kSenderDepth, *slots_, wiring_));
+  CINCH_TRY(makeLanes(site_, kMaxPorts, senderShape(site_), *slots_, wiring_));
   card_ = cardOf(wiring_, *slots_);
   const std::vector<uint8_t> card = encodeCard(card_);
   std::vector<uint8_t> hello(kHandleBytes + card.size());
@@ -141,7 +154,7 @@ Result<void> Accepting::answer(std::span<const uint8_t> card) {
   if (!theirs) return theirs.error();
   slots_ = std::make_unique<ReceiverSlots>();
   const size_t mostLanes = theirs.value().ports.size();
-  CINCH_TRY(makeLanes(site_, mostLanes, kReceiverDepth, *slots_, wiring_));
+  CINCH_TRY(makeLanes(site_, mostLanes, receiverShape(site_), *slots_, wiring_));
   const Card ours = cardOf(wiring_, *slots_);
   CINCH_TRY(join(wiring_, ours, std::move(theirs.value())));
   return control_->say(encodeCard(ours));

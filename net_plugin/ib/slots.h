@@ -78,6 +78,7 @@ struct alignas(4096) SenderSlots {
 struct alignas(4096) ReceiverSlots {
   Arrival arrivals[kPlaces][kMaxParts];  // written by the peer
   ClearToSend granted[kPlaces];          // to be written to the peer
+  uint8_t flushed[64];                   // where flushes read to: nobody looks at it
 };
 
 // The entry of a place, if the peer has written the one of `group`. It is what a peer says: check

@@ -94,7 +94,7 @@ Result<void> Stream::forget(Region* region) {
   }
   if (isUsing(*region)) {
     fail(errorf(Status::invalidUsage, "memory was taken back during a transfer"));
-    closeLanes();
+    for (const auto& lane : wiring_.lanes) lane->close();
   }
   releaseParts(*region);
   regions_.erase(found);
@@ -113,14 +113,17 @@ void Stream::say(const ControlMessage& message) {
 Result<void> Stream::progress() {
   if (error_) return *error_;
   moveOn(coarseNow());
-  if (!error_) return {};
-  // Whoever hears of the error may use the memory again, or give it back.
-  closeLanes();
-  return *error_;
+  if (error_) {
+    // Whoever hears of the error may use the memory again, or give it back.
+    closeLanes();
+    return *error_;
+  }
+  goOnAlone();
+  return {};
 }
 
 void Stream::moveOn(Clock::time_point now) {
-  drain();
+  drain(lane());
   if (now >= nextLook_) look(now);
   if (isMoving_) {
     advanceMove(now);
@@ -132,7 +135,7 @@ void Stream::moveOn(Clock::time_point now) {
 }
 
 void Stream::closeLanes() {
-  for (const auto& lane : wiring_.lanes) lane->close();
+  for (const auto& lane : wiring_.lanes) lane->closeToPeer();
 }
 
 // A port may be back in a moment. Where there is another it takes over after a while; where there
@@ -144,8 +147,8 @@ void Stream::look(Clock::time_point now) {
   listen();
 }
 
-void Stream::drain() {
-  for (int i = 0; i < kMostPolls && lane().poll(*this); ++i) {
+void Stream::drain(Lane& lane) {
+  for (int i = 0; i < kMostPolls && lane.poll(*this); ++i) {
   }
 }
 
@@ -154,7 +157,7 @@ void Stream::listen() {
     const auto heard = wiring_.control->hear();
     if (!heard) {
       // What is there already has arrived before the peer was gone.
-      drain();
+      drain(lane());
       return fail(heard.error());
     }
     if (!heard.value()) return;
@@ -190,6 +193,20 @@ void Stream::beginMove(Clock::time_point now) {
                  isLastLane() ? "" : wiring_.lanes[current_ + 1]->port().name().c_str());
   lane().stop(now);
   advanceMove(now);
+}
+
+std::optional<size_t> Stream::ownLane() const {
+  if (isMoving_ && !saidLost_) return std::nullopt;
+  for (size_t i = current_ + (isMoving_ ? 1 : 0); i < wiring_.lanes.size(); ++i) {
+    if (!wiring_.lanes[i]->hasFailed()) return i;
+    if (!isMoving_) break;  // it has not ended yet
+  }
+  return std::nullopt;
+}
+
+Error Stream::strandedError() const {
+  return errorf(Status::systemError, "%s; there is no other device to go on over",
+                wiring_.lanes.back()->failure().c_str());
 }
 
 void Stream::advanceMove(Clock::time_point now) {

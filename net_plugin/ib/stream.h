@@ -60,6 +60,8 @@ class Stream : public LaneUser {
   virtual void postWaiting() = 0;
   // The old lane is dead at both ends, lane() is the next one.
   virtual void goOn() = 0;
+  // Moves on what needs no peer, at ownLane().
+  virtual void goOnAlone() {}
   // What the receiving side says that it has, and what the sending side says to that.
   virtual void hear(const Standing& standing);
   virtual void hear(const Confirmed& confirmed);
@@ -71,9 +73,20 @@ class Stream : public LaneUser {
   void fail(Error error);
   void say(const ControlMessage& message);
 
+  // Takes what the lane has completed.
+  void drain(Lane& lane);
+
   bool isMoving() const { return isMoving_; }
   void endMoving() { isMoving_ = false; }
   size_t laneIndex() const { return current_; }
+  Lane& laneAt(size_t index) { return *wiring_.lanes[index]; }
+  // For what needs this side alone: the lane in use, or, once that has ended, the next one that has
+  // not failed, though the peer may take long to say that it goes on to it. None meanwhile, and
+  // where isStranded().
+  std::optional<size_t> ownLane() const;
+  // There is no such lane any more.
+  bool isStranded() const { return isMoving_ && saidLost_ && !ownLane(); }
+  Error strandedError() const;
   Lane& lane() { return *wiring_.lanes[current_]; }
   const PortCard& peerPort() const { return wiring_.peer.ports[current_]; }
   uint64_t peerRing() const { return wiring_.peer.ringAddress; }
@@ -87,7 +100,6 @@ class Stream : public LaneUser {
   void look(Clock::time_point now);
   void listen();
   void hear(const LaneLost& lost);
-  void drain();
   void beginMove(Clock::time_point now);
   void advanceMove(Clock::time_point now);
   template <class Add>

@@ -38,6 +38,7 @@ struct Course {
     fault = &kFaults[random() % std::size(kFaults)];
     device = random() % 2 == 0 ? 0 : 2;
     visits = random() % 400;
+    options.memory = static_cast<FakeMemory>(random() % 3);
   }
 
   std::mt19937_64 random;

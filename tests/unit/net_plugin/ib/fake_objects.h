@@ -11,6 +11,7 @@ struct FakeProvider::Device : ibv_device {
   bool isDead = false;
   bool overruns = false;
   uint64_t bytesWritten = 0;
+  size_t nReads = 0;
   ibv_wc_status readFailure = IBV_WC_SUCCESS;
   // Written into the memory of GPUs, and not yet seen there.
   struct Posted {

@@ -180,7 +180,7 @@ bool FakeProvider::place(Pair& pair, Work& work) {
     bytes.insert(bytes.end(), at, at + piece.length);
   }
   if (isRead) {
-    ++nReads_;
+    ++pair.fake->nReads;
     if (isGpu(work.remote)) drain(*peer.fake);
     memcpy(reinterpret_cast<void*>(work.pieces.front().addr),
            reinterpret_cast<const void*>(work.remote), nBytes);
@@ -347,9 +347,9 @@ std::vector<FakeProvider::Known> FakeProvider::knownRegions() const {
   return all;
 }
 
-size_t FakeProvider::nReads() const {
+size_t FakeProvider::nReads(int device) const {
   Lock lock(mutex_);
-  return nReads_;
+  return devices_[device]->nReads;
 }
 
 uint64_t FakeProvider::bytesWritten(int device) const {

@@ -75,7 +75,7 @@ class FakeProvider {
   };
   std::vector<Known> knownRegions() const;
   size_t nForkInits() const { return nForkInits_; }
-  size_t nReads() const;
+  size_t nReads(int device) const;  // by queue pairs of the device
 
   uint64_t bytesWritten(int device) const;  // by queue pairs of the device
   // What was made and not destroyed; empty where nothing was.
@@ -123,7 +123,6 @@ class FakeProvider {
   uint32_t nextPair_ = 0x100;
   int refusal_ = 0;
   size_t nForkInits_ = 0;
-  size_t nReads_ = 0;
   std::vector<std::pair<uint64_t, uint64_t>> gpuMemory_;  // begin and end
   std::vector<std::pair<uint64_t, uint64_t>> dmabufs_;    // the same, by descriptor
   std::vector<std::unique_ptr<Device>> devices_;

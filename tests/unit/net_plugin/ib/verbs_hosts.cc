@@ -69,20 +69,35 @@ bool VerbsHosts::connect() {
   return false;
 }
 
-Traffic::Traffic(VerbsHosts& hosts, const Options& options) : hosts_(hosts), random_(options.seed) {
+Traffic::Traffic(VerbsHosts& hosts, const Options& options)
+    : hosts_(hosts),
+      flushes_(options.flushes && hosts.memory != FakeMemory::host),
+      random_(options.seed) {
   for (size_t i = 0; i < options.nGroups; ++i) addGroup(options);
   fill();
-  sendToken_ =
-      hosts.sender->registerMemory(sendMemory_.data(), sendMemory_.size(), MemoryKind::host)
-          .value();
-  receiveToken_ =
-      hosts.receiver->registerMemory(receiveMemory_.data(), receiveMemory_.size(), MemoryKind::host)
-          .value();
+  sendToken_ = known(*hosts.sender, sendMemory_);
+  receiveToken_ = known(*hosts.receiver, receiveMemory_);
 }
 
 Traffic::~Traffic() {
   if (hosts_.sender) hosts_.sender->deregisterMemory(sendToken_).ok();
   if (hosts_.receiver) hosts_.receiver->deregisterMemory(receiveToken_).ok();
+  hosts_.provider.forgetGpus();
+}
+
+void* Traffic::known(Connection& connection, Pages& memory) {
+  Result<void*> token(nullptr);
+  if (hosts_.memory == FakeMemory::byDmabuf) {
+    const int descriptor = hosts_.provider.exportDmabuf(memory.data(), memory.size());
+    token = connection.registerDmabuf(memory.data(), memory.size(), {descriptor, 0});
+  } else {
+    const bool isHost = hosts_.memory == FakeMemory::host;
+    if (!isHost) hosts_.provider.addGpu(memory.data(), memory.size());
+    token = connection.registerMemory(memory.data(), memory.size(),
+                                      isHost ? MemoryKind::host : MemoryKind::device);
+  }
+  EXPECT_TRUE(token.ok()) << token.error().message;
+  return token ? token.value() : nullptr;
 }
 
 void Traffic::addGroup(const Options& options) {
@@ -170,9 +185,8 @@ void Traffic::testReceives() {
   for (size_t i = 0; i < nextReceive_; ++i) {
     Group& group = groups_[i];
     if (group.receiving == nullptr) continue;
-    std::array<size_t, kMaxGroup> sizes{};
     const size_t nBuffers = group.receiving->nBuffers();
-    const auto isDone = group.receiving->test(sizes.data());
+    const auto isDone = group.receiving->test(group.sizes.data());
     if (isDone && !isDone.value()) continue;
     group.receiving = nullptr;
     if (!isDone) {
@@ -180,16 +194,54 @@ void Traffic::testReceives() {
       continue;
     }
     EXPECT_EQ(nBuffers, group.size);
-    ++nReceived_;
-    check(group, sizes.data());
+    flush(group);
   }
 }
 
-void Traffic::check(const Group& group, const size_t* sizes) {
+// As NCCL: once a receive is done.
+void Traffic::flush(Group& group) {
+  std::vector<Buffer> buffers;
+  size_t nBytes = 0;
+  for (size_t i = 0; i < group.size; ++i) {
+    uint8_t* const to = &receiveMemory_[messages_[group.first + i].to];
+    buffers.push_back({to, group.sizes[i], 0, receiveToken_});
+    nBytes += group.sizes[i];
+  }
+  const auto flushing = hosts_.receiver->flush(buffers);
+  if (!flushing) {
+    receiveError_ = flushing.error().message;
+    return;
+  }
+  EXPECT_EQ(flushing.value() != nullptr, flushes_ && nBytes > 0);
+  group.flushing = flushing.value();
+  if (group.flushing == nullptr) check(group);
+}
+
+void Traffic::testFlushes() {
+  for (size_t i = 0; i < nextReceive_; ++i) {
+    Group& group = groups_[i];
+    if (group.flushing == nullptr) continue;
+    EXPECT_EQ(group.flushing->nBuffers(), 0u);
+    size_t untouched = 77;
+    const auto isDone = group.flushing->test(&untouched);
+    EXPECT_EQ(untouched, 77u);
+    if (isDone && !isDone.value()) continue;
+    group.flushing = nullptr;
+    if (!isDone) {
+      receiveError_ = isDone.error().message;
+      continue;
+    }
+    ++nFlushed_;
+    check(group);
+  }
+}
+
+void Traffic::check(const Group& group) {
+  ++nReceived_;
   for (size_t i = 0; i < group.size; ++i) {
     const size_t index = group.first + i;
     const Message& message = messages_[index];
-    ASSERT_EQ(sizes[i], message.nBytes);
+    ASSERT_EQ(group.sizes[i], message.nBytes);
     for (size_t byte = 0; byte < message.nBytes; ++byte) {
       ASSERT_EQ(receiveMemory_[message.to + byte], patternAt(index, byte))
           << "message " << index << " byte " << byte << " of " << message.nBytes;
@@ -211,6 +263,7 @@ bool Traffic::visit() {
   visitSender();
   postReceives();
   testReceives();
+  testFlushes();
   const bool isOver = !sendError_.empty() && !receiveError_.empty();
   return !isComplete() && !isOver && !testing::Test::HasFatalFailure();
 }

@@ -68,6 +68,7 @@ class Traffic {
     size_t nGroups = 40;
     size_t maxGroup = kMaxGroup;
     size_t maxBytes = 20000;
+    bool flushes = true;  // what is received in a GPU's memory
   };
 
   Traffic(VerbsHosts& hosts, const Options& options);
@@ -82,6 +83,7 @@ class Traffic {
 
   size_t nReceived() const { return nReceived_; }
   bool isComplete() const { return nReceived_ == groups_.size() && nSent_ == messages_.size(); }
+  size_t nFlushed() const { return nFlushed_; }
   // What ended each side; empty where nothing did.
   const std::string& sendError() const { return sendError_; }
   const std::string& receiveError() const { return receiveError_; }
@@ -101,6 +103,8 @@ class Traffic {
     size_t size = 0;
     std::vector<size_t> order;  // of sending its messages
     Request* receiving = nullptr;
+    Request* flushing = nullptr;
+    std::array<size_t, kMaxGroup> sizes{};  // once it is received
   };
 
   void addGroup(const Options& options);
@@ -109,18 +113,22 @@ class Traffic {
   void testSends();
   void postReceives();
   void testReceives();
-  void check(const Group& group, const size_t* sizes);
+  void testFlushes();
+  void flush(Group& group);
+  void check(const Group& group);
+  void* known(Connection& connection, Pages& memory);
   size_t below(size_t limit) { return random_() % limit; }
 
   static constexpr size_t kGuard = 64;
   static constexpr uint8_t kUntouched = 0xa5;
   VerbsHosts& hosts_;
+  const bool flushes_;
   std::mt19937_64 random_;
   std::vector<Message> messages_;
   std::vector<Group> groups_;
   std::vector<size_t> sendOrder_;
-  std::vector<uint8_t> sendMemory_;
-  std::vector<uint8_t> receiveMemory_;
+  Pages sendMemory_;
+  Pages receiveMemory_;
   void* sendToken_ = nullptr;
   void* receiveToken_ = nullptr;
   size_t sendBytes_ = 0;
@@ -129,6 +137,7 @@ class Traffic {
   size_t nextReceive_ = 0;
   size_t nSent_ = 0;
   size_t nReceived_ = 0;
+  size_t nFlushed_ = 0;
   std::string sendError_;
   std::string receiveError_;
 };
