@@ -1,4 +1,5 @@
 // The devices of this process: the ports of InfiniBand and RoCE, or sockets.
+#include <filesystem>
 #include <vector>
 
 #include "net_plugin/log.h"
@@ -11,11 +12,17 @@
 namespace cinch::net {
 namespace {
 
+bool hasVerbsDevices() {
+  std::error_code none;
+  return !std::filesystem::is_empty("/sys/class/infiniband", none) && !none;
+}
+
 // None where no port is active. An error says why verbs cannot be used at all.
 Result<std::vector<Device*>> openVerbs([[maybe_unused]] Device& sockets) {
 #ifdef CINCH_VERBS
   const Result<ib::Settings> settings = ib::readSettings(environmentVariable);
   if (!settings) return settings.error();
+  if (settings.value().isDisabled) return errorf(Status::systemError, "NCCL_IB_DISABLE=1");
   const Result<const ib::VerbsApi*> verbs = ib::loadVerbs();
   if (!verbs) return verbs.error();
   // Never destroyed: NCCL's threads may use them until the process ends.
@@ -42,7 +49,12 @@ Result<std::vector<Device*>> choose(const Params& params) {
   if (params.net == NetChoice::verbs) {
     return errorf(Status::systemError, "CINCH_NET=verbs: %s", why.c_str());
   }
-  CINCH_NET_INFO("CINCH_NET=auto takes sockets: %s", why.c_str());
+  // Who has such devices expects that they are used.
+  if (hasVerbsDevices()) {
+    CINCH_NET_WARN("CINCH_NET=auto takes sockets: %s", why.c_str());
+  } else {
+    CINCH_NET_INFO("CINCH_NET=auto takes sockets: %s", why.c_str());
+  }
   return onlySockets;
 }
 

@@ -29,7 +29,7 @@ inline constexpr size_t kMaxQueues = 16;
 enum class LinkKind : uint8_t { infiniband = 1, ethernet = 2 };
 
 struct PortCard {
-  Gid gid{};         // of Ethernet
+  Gid gid{};
   uint16_t lid = 0;  // of InfiniBand
   LinkKind link = LinkKind::ethernet;
   uint8_t mtu = 1;  // as ibv_mtu counts

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <mutex>
 
 #include "net_plugin/ib/connection.h"
@@ -49,7 +50,8 @@ class VerbsListener final : public Listener {
 
 class VerbsDevice final : public Device {
  public:
-  explicit VerbsDevice(Site site)
+  // `nBefore`: devices of the same card that have been opened.
+  VerbsDevice(Site site, int nBefore)
       : site_(std::move(site)), name_(site_.ports.front()->name()), pciPath_(port().pciPath()) {
     properties_.name = name_.c_str();
     properties_.pciPath = pciPath_.empty() ? nullptr : pciPath_.c_str();
@@ -57,7 +59,7 @@ class VerbsDevice final : public Device {
     properties_.takesDeviceMemory = port().deviceMemory().byAddress;
     properties_.takesDmabuf = port().deviceMemory().byDmabuf;
     properties_.speedMbps = port().speedMbps();
-    properties_.port = port().number();
+    properties_.port = port().number() + nBefore;
     properties_.maxConnections = kMaxConnections;
     properties_.maxReceives = static_cast<int>(kMaxGroup);
     properties_.maxBytes = kLargestMessage;
@@ -129,6 +131,11 @@ void openPorts(const VerbsApi& verbs, ibv_device* device, const Settings& settin
                std::vector<std::unique_ptr<Port>>& all) {
   constexpr uint8_t kMostPorts = 2;
   const std::string name = verbs.getDeviceName(device);
+  // EFA and iWARP have no reliable queue pairs, or make them otherwise.
+  if (device->transport_type != IBV_TRANSPORT_IB) {
+    CINCH_NET_INFO("%s is neither InfiniBand nor RoCE", name.c_str());
+    return;
+  }
   std::string said;
   for (uint8_t number = 1; number <= kMostPorts; ++number) {
     if (!isMeant(settings.devices, name, number)) continue;
@@ -180,8 +187,11 @@ Devices openDevices(const VerbsApi& verbs, const Settings& settings, Device& soc
     openPorts(verbs, list[i], settings, all.ports);
   }
   if (list != nullptr) verbs.freeDeviceList(list);
+  std::map<std::string, int> nOfCard;  // by path
   for (size_t i = 0; i < all.ports.size(); ++i) {
-    all.devices.push_back(std::make_unique<VerbsDevice>(siteOf(all.ports, i, sockets)));
+    const std::string card = all.ports[i]->pciPath();
+    const int nBefore = card.empty() ? 0 : nOfCard[card]++;
+    all.devices.push_back(std::make_unique<VerbsDevice>(siteOf(all.ports, i, sockets), nBefore));
   }
   return all;
 }

@@ -147,10 +147,10 @@ void Lane::describe(Card& card) const {
   for (const auto& queue : queues_) card.queues.push_back(queue->card(index));
 }
 
-Result<void> Lane::connect(const Card& peer, size_t lane) {
+Result<void> Lane::connect(const Card& peer, size_t lane, const PathWish& wish) {
   for (size_t i = 0; i < queues_.size(); ++i) {
     const QueueCard& other = peer.queues[lane * queues_.size() + i];
-    CINCH_TRY(queues_[i]->connect(peer.ports[other.port], other));
+    CINCH_TRY(queues_[i]->connect(peer.ports[other.port], other, wish));
   }
   return {};
 }

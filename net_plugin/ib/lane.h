@@ -53,7 +53,7 @@ class Lane {
   // Adds this side's end to the card.
   void describe(Card& card) const;
   // `lane`: the index of this one, here and at the peer.
-  Result<void> connect(const Card& peer, size_t lane);
+  Result<void> connect(const Card& peer, size_t lane, const PathWish& wish = {});
 
   Port& port() { return port_; }
   size_t nQueues() const { return queues_.size(); }

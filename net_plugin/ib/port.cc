@@ -93,13 +93,25 @@ Result<bool> Port::query() {
   card_.link = isEthernet ? LinkKind::ethernet : LinkKind::infiniband;
   card_.lid = port.lid;
   card_.mtu = static_cast<uint8_t>(port.active_mtu);
-  guid_ = device.node_guid;
+  needsAddresses_ = (port.flags & IBV_QPF_GRH_REQUIRED) != 0;
+  guid_ = device.sys_image_guid;
   speedMbps_ = atBit(kWidths, port.active_width) * atBit(kSpeeds, port.active_speed);
   maxQueueEntries_ = static_cast<uint32_t>(device.max_qp_wr);
   maxCompletions_ = static_cast<uint32_t>(device.max_cqe);
   choice_ = "InfiniBand, LID " + std::to_string(port.lid);
-  if (isEthernet) CINCH_TRY(chooseAddress(static_cast<uint32_t>(port.gid_tbl_len)));
+  if (isEthernet) {
+    CINCH_TRY(chooseAddress(static_cast<uint32_t>(port.gid_tbl_len)));
+  } else {
+    takeFirstAddress();
+  }
   return true;
+}
+
+// An InfiniBand port's own; the others are those of virtual ones.
+void Port::takeFirstAddress() {
+  ibv_gid_entry entry{};
+  if (verbs_.queryGid(context_, number_, 0, &entry, 0, sizeof entry) != 0) return;
+  std::copy_n(entry.gid.raw, card_.gid.size(), card_.gid.begin());
 }
 
 Result<void> Port::chooseAddress(uint32_t nGids) {
@@ -121,12 +133,20 @@ Result<void> Port::chooseAddress(uint32_t nGids) {
   return {};
 }
 
+// "0000:3b:01.2": the last digit is the function, those before the dot the device.
+std::string cardPathOf(std::string functionPath) {
+  const size_t end = functionPath.size();
+  if (end < 4 || functionPath[end - 2] != '.') return functionPath;
+  functionPath[end - 1] = functionPath[end - 3] = functionPath[end - 4] = '0';
+  return functionPath;
+}
+
 std::string Port::pciPath() const {
   const std::string link = std::string(context_->device->ibdev_path) + "/device";
   char path[PATH_MAX];
   if (realpath(link.c_str(), path) == nullptr) return "";
   const bool isPci = strstr(path, "/pci") != nullptr;
-  return isPci ? path : "";
+  return isPci ? cardPathOf(path) : "";
 }
 
 std::string Port::failureOf(const ibv_cq* completions,

@@ -17,6 +17,10 @@
 
 namespace cinch::net::ib {
 
+// The path of a PCI function in /sys as that of its card: ports and virtual functions of one share
+// its link, which NCCL reckons with. As NCCL 2.27's net_ib.
+std::string cardPathOf(std::string functionPath);
+
 class Port {
  public:
   // Null where there is no such port or it is not active. An error says which device and why it
@@ -31,7 +35,7 @@ class Port {
   const Settings& settings() const { return settings_; }
   const std::string& name() const { return name_; }      // "mlx5_0:1"
   const std::string& choice() const { return choice_; }  // which address and why, for the log
-  std::string pciPath() const;                           // in /sys; empty where it is not on PCI
+  std::string pciPath() const;  // of the card, in /sys; empty where it is not on PCI
   uint64_t guid() const { return guid_; }
   int speedMbps() const { return speedMbps_; }
   const DeviceMemory& deviceMemory() const { return deviceMemory_; }
@@ -46,6 +50,8 @@ class Port {
   Result<void> removeRegion(ibv_mr* region);
   uint8_t number() const { return number_; }
   uint32_t gidIndex() const { return gidIndex_; }
+  // Whether packets carry addresses even where the local identifiers of InfiniBand would do.
+  bool needsAddresses() const { return needsAddresses_; }
   PortCard card() const { return card_; }  // without a ring's key
   // What the device allows.
   uint32_t maxQueueEntries() const { return maxQueueEntries_; }
@@ -64,6 +70,7 @@ class Port {
 
   Result<bool> query();
   Result<void> chooseAddress(uint32_t nGids);
+  void takeFirstAddress();
   void noteEvents();
   void note(const ibv_async_event& event);
   bool relaxesOrdering() const;
@@ -82,6 +89,7 @@ class Port {
   uint64_t guid_ = 0;
   int speedMbps_ = 0;
   uint32_t gidIndex_ = 0;
+  bool needsAddresses_ = false;
   uint32_t maxQueueEntries_ = 0;
   uint32_t maxCompletions_ = 0;
   std::mutex mutex_;

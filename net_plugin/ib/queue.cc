@@ -15,18 +15,24 @@ constexpr uint8_t kHopLimit = 255;
 constexpr uint8_t kNotReadyTimer = 12;
 constexpr uint8_t kNotReadyRetries = 7;
 
-ibv_ah_attr pathTo(const Port& port, const PortCard& peer) {
+// InfiniBand between subnets is routed by addresses, too.
+bool isGlobal(const Port& port, const PortCard& peer) {
+  constexpr size_t kPrefixBytes = 8;
+  const Gid& here = port.card().gid;
+  return peer.link == LinkKind::ethernet || port.needsAddresses() ||
+         !std::equal(here.begin(), here.begin() + kPrefixBytes, peer.gid.begin());
+}
+
+ibv_ah_attr pathTo(const Port& port, const PortCard& peer, const PathWish& wish) {
   ibv_ah_attr path{};
   path.port_num = port.number();
-  path.sl = port.settings().serviceLevel;
-  if (peer.link == LinkKind::infiniband) {
-    path.dlid = peer.lid;
-    return path;
-  }
+  path.sl = port.settings().serviceLevel.value_or(0);
+  path.dlid = peer.link == LinkKind::infiniband ? peer.lid : 0;
+  if (!isGlobal(port, peer)) return path;
   path.is_global = 1;
   path.grh.sgid_index = static_cast<uint8_t>(port.gidIndex());
   path.grh.hop_limit = kHopLimit;
-  path.grh.traffic_class = port.settings().trafficClass;
+  path.grh.traffic_class = port.settings().trafficClass.value_or(wish.trafficClass);
   std::copy(peer.gid.begin(), peer.gid.end(), path.grh.dgid.raw);
   return path;
 }
@@ -74,16 +80,24 @@ QueueCard Queue::card(uint8_t port) const {
 Result<void> Queue::change(ibv_qp_attr& to, int which, const char* what) {
   const int result = port_.verbs().modifyQp(pair_, &to, which);
   if (result == 0) return {};
-  return errorf(Status::systemError, "%s: a queue pair cannot %s: %s", port_.name().c_str(), what,
-                strerror(result < 0 ? errno : result));
+  const int why = result < 0 ? errno : result;
+  Error error = errorf(Status::systemError, "%s: a queue pair cannot %s: %s", port_.name().c_str(),
+                       what, strerror(why));
+  errno = why;
+  return error;
 }
 
-Result<void> Queue::connect(const PortCard& peerPort, const QueueCard& peer) {
-  CINCH_TRY(makeReadyToReceive(peerPort, peer));
+Result<void> Queue::connect(const PortCard& peerPort, const QueueCard& peer, const PathWish& wish) {
+  Result<void> ready = makeReadyToReceive(peerPort, peer, wish);
+  for (int i = 1; i < wish.tries && !ready && errno == ETIMEDOUT; ++i) {
+    ready = makeReadyToReceive(peerPort, peer, wish);
+  }
+  CINCH_TRY(ready);
   return makeReadyToSend();
 }
 
-Result<void> Queue::makeReadyToReceive(const PortCard& peerPort, const QueueCard& peer) {
+Result<void> Queue::makeReadyToReceive(const PortCard& peerPort, const QueueCard& peer,
+                                       const PathWish& wish) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;
   attributes.path_mtu = static_cast<ibv_mtu>(std::min(port_.card().mtu, peerPort.mtu));
@@ -91,7 +105,7 @@ Result<void> Queue::makeReadyToReceive(const PortCard& peerPort, const QueueCard
   attributes.rq_psn = peer.firstPacket;
   attributes.max_dest_rd_atomic = 1;
   attributes.min_rnr_timer = kNotReadyTimer;
-  attributes.ah_attr = pathTo(port_, peerPort);
+  attributes.ah_attr = pathTo(port_, peerPort, wish);
   return change(attributes,
                 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,

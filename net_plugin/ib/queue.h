@@ -13,6 +13,12 @@ struct QueueDepth {
   uint32_t receives = 0;
 };
 
+// What the way to a peer is to be like.
+struct PathWish {
+  uint8_t trafficClass = 0;  // where NCCL_IB_TC does not say
+  int tries = 1;             // to find a RoCE peer's address, of a second each
+};
+
 // Unless it is taken, errno says why.
 enum class Posting { taken, full, refused };
 
@@ -27,7 +33,7 @@ class Queue {
   // Of this end; `port`: its index in the card.
   QueueCard card(uint8_t port) const;
   // From here on the peer may write, and this side may post.
-  Result<void> connect(const PortCard& peerPort, const QueueCard& peer);
+  Result<void> connect(const PortCard& peerPort, const QueueCard& peer, const PathWish& wish = {});
 
   uint32_t number() const { return pair_->qp_num; }
   uint32_t maxInline() const { return maxInline_; }
@@ -44,8 +50,10 @@ class Queue {
  private:
   Queue(Port& port, ibv_qp* pair, uint32_t maxInline)
       : port_(port), pair_(pair), maxInline_(maxInline) {}
+  // Where it fails errno says why.
   Result<void> change(ibv_qp_attr& to, int which, const char* what);
-  Result<void> makeReadyToReceive(const PortCard& peerPort, const QueueCard& peer);
+  Result<void> makeReadyToReceive(const PortCard& peerPort, const QueueCard& peer,
+                                  const PathWish& wish);
   Result<void> makeReadyToSend();
 
   Port& port_;

@@ -1,5 +1,6 @@
 #include "net_plugin/ib/settings.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -21,9 +22,11 @@ template <class Number>
 Result<void> readNumber(Variable variable, const char* name, Range range, Number& out) {
   const char* text = variable(name);
   if (text == nullptr || *text == 0) return {};
-  const std::string_view digits = trim(text);
+  std::string_view digits = trim(text);
+  const bool isHex = digits.starts_with("0x") || digits.starts_with("0X");
+  if (isHex) digits.remove_prefix(2);
   long value = 0;
-  const auto [end, failure] = std::from_chars(digits.begin(), digits.end(), value);
+  const auto [end, failure] = std::from_chars(digits.begin(), digits.end(), value, isHex ? 16 : 10);
   const bool isNumber = failure == std::errc() && end == digits.end();
   if (!isNumber || value < range.least || value > range.most) {
     return errorf(Status::invalidUsage, "%s=%s is not a number from %ld to %ld", name, text,
@@ -33,14 +36,15 @@ Result<void> readNumber(Variable variable, const char* name, Range range, Number
   return {};
 }
 
-// -1 is NCCL's way to say that Cinch should choose.
-Result<void> readGidIndex(Variable variable, std::optional<uint32_t>& out) {
-  constexpr const char* kName = "NCCL_IB_GID_INDEX";
-  const char* text = variable(kName);
+// The same where -1 is NCCL's way to say that nothing is chosen.
+template <class Number>
+Result<void> readChoice(Variable variable, const char* name, long most,
+                        std::optional<Number>& out) {
+  const char* text = variable(name);
   if (text == nullptr || *text == 0 || strcmp(text, "-1") == 0) return {};
-  uint32_t index = 0;
-  CINCH_TRY(readNumber(variable, kName, {0, kMostGidIndex}, index));
-  out = index;
+  Number value = 0;
+  CINCH_TRY(readNumber(variable, name, {0, most}, value));
+  out = value;
   return {};
 }
 
@@ -56,7 +60,7 @@ Result<void> readFamily(Variable variable, AddressFamily& out) {
 }
 
 Result<void> readGidWish(Variable variable, GidWish& wish) {
-  CINCH_TRY(readGidIndex(variable, wish.index));
+  CINCH_TRY(readChoice(variable, "NCCL_IB_GID_INDEX", long{kMostGidIndex}, wish.index));
   CINCH_TRY(readFamily(variable, wish.family));
   CINCH_TRY(readNumber(variable, "NCCL_IB_ROCE_VERSION_NUM", {1, 2}, wish.roceVersion));
   if (const char* range = variable("NCCL_IB_ADDR_RANGE"); range != nullptr) wish.range = range;
@@ -66,22 +70,24 @@ Result<void> readGidWish(Variable variable, GidWish& wish) {
 }  // namespace
 
 Result<Settings> readSettings(Variable variable) {
+  constexpr long kMostQueuesOfNccl = 128;
   Settings settings;
+  CINCH_TRY(readNumber(variable, "NCCL_IB_DISABLE", {0, 1}, settings.isDisabled));
   if (const char* list = variable("NCCL_IB_HCA"); list != nullptr) settings.devices = list;
   CINCH_TRY(readGidWish(variable, settings.gid));
   CINCH_TRY(
-      readNumber(variable, "NCCL_IB_QPS_PER_CONNECTION", {0, long{kMaxParts}}, settings.nQueues));
-  if (settings.nQueues == 0) settings.nQueues = 1;
+      readNumber(variable, "NCCL_IB_QPS_PER_CONNECTION", {0, kMostQueuesOfNccl}, settings.nQueues));
+  settings.nQueues = std::clamp(settings.nQueues, size_t{1}, size_t{kMaxParts});
   CINCH_TRY(readNumber(variable, "NCCL_IB_SPLIT_DATA_ON_QPS", {0, 1}, settings.splits));
   CINCH_TRY(readNumber(variable, "NCCL_IB_TIMEOUT", {0, 31}, settings.timeout));
   CINCH_TRY(readNumber(variable, "NCCL_IB_RETRY_CNT", {0, 7}, settings.retries));
-  CINCH_TRY(readNumber(variable, "NCCL_IB_SL", {0, 15}, settings.serviceLevel));
-  CINCH_TRY(readNumber(variable, "NCCL_IB_TC", {0, 255}, settings.trafficClass));
+  CINCH_TRY(readChoice(variable, "NCCL_IB_SL", 15, settings.serviceLevel));
+  CINCH_TRY(readChoice(variable, "NCCL_IB_TC", 255, settings.trafficClass));
   int relaxed = 2;
   CINCH_TRY(readNumber(variable, "NCCL_IB_PCI_RELAXED_ORDERING", {0, 2}, relaxed));
   settings.relaxedOrdering = relaxed != 0;
   bool leavesOutFlushes = false;
-  CINCH_TRY(readNumber(variable, "NCCL_GDR_FLUSH_DISABLE", 1, leavesOutFlushes));
+  CINCH_TRY(readNumber(variable, "NCCL_GDR_FLUSH_DISABLE", {0, 1}, leavesOutFlushes));
   settings.flushes = !leavesOutFlushes;
   return settings;
 }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "net_plugin/ib/gid.h"
@@ -11,14 +12,17 @@
 namespace cinch::net::ib {
 
 struct Settings {
+  bool isDisabled = false;  // NCCL_IB_DISABLE
   std::string devices;  // NCCL_IB_HCA: "mlx5_0:1,mlx5_1"; ^ in front excludes, = takes exact names
   GidWish gid;
-  size_t nQueues = 1;        // of each connection, NCCL_IB_QPS_PER_CONNECTION; 1 to kMaxParts
-  bool splits = false;       // NCCL_IB_SPLIT_DATA_ON_QPS: each message over all queues
-  uint8_t timeout = 20;      // NCCL_IB_TIMEOUT: 4.096 us * 2^timeout until a packet is sent again
-  uint8_t retries = 7;       // NCCL_IB_RETRY_CNT
-  uint8_t serviceLevel = 0;  // NCCL_IB_SL
-  uint8_t trafficClass = 0;  // NCCL_IB_TC
+  size_t nQueues = 1;    // of each connection, NCCL_IB_QPS_PER_CONNECTION; more than kMaxParts
+                         // count as that
+  bool splits = false;   // NCCL_IB_SPLIT_DATA_ON_QPS: each message over all queues
+  uint8_t timeout = 20;  // NCCL_IB_TIMEOUT: 4.096 us * 2^timeout until a packet is sent again
+  uint8_t retries = 7;   // NCCL_IB_RETRY_CNT
+  // NCCL_IB_SL and NCCL_IB_TC; without them what the communicator asks for counts, else 0.
+  std::optional<uint8_t> serviceLevel;
+  std::optional<uint8_t> trafficClass;
   bool relaxedOrdering = true;  // NCCL_IB_PCI_RELAXED_ORDERING: 0 no, 1 and 2 where supported
   bool flushes = true;          // NCCL_GDR_FLUSH_DISABLE: 1 leaves flushes out
   // How long a port may be down until another takes over, and where there is no other: longer than

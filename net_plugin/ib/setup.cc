@@ -8,7 +8,14 @@
 namespace cinch::net::ib {
 namespace {
 
-constexpr std::array<uint8_t, 1> kReady = {'R'};
+// Ready is this, and the number of lanes that stand.
+constexpr uint8_t kReady = 'R';
+
+// A connection's own lane and one that takes over: each costs both hosts queues and memory.
+constexpr size_t kMostLanes = 2;
+
+// While the kernel learns the address of a peer that it has not spoken to.
+constexpr int kAddressTries = 3;
 
 // The sending side writes a message's parts and announcements, the receiving side grants, for which
 // it needs room, and takes announcements.
@@ -35,7 +42,7 @@ template <class Slots>
 Result<void> makeLanes(const Site& site, size_t mostLanes, const LaneShape& shape, Slots& slots,
                        Wiring& wiring) {
   const size_t nLanes =
-      std::min({site.ports.size(), kMaxPorts, kMaxQueues / shape.nQueues, mostLanes});
+      std::min({site.ports.size(), kMostLanes, kMaxQueues / shape.nQueues, mostLanes});
   while (wiring.lanes.size() < nLanes) {
     auto lane = Lane::create(*site.ports[wiring.lanes.size()], shape, &slots, sizeof(Slots));
     if (!lane) return lane.error();
@@ -51,12 +58,19 @@ Card cardOf(const Wiring& wiring, const Slots& slots) {
   return card;
 }
 
-// Lanes that only one side has are of no use.
-Result<void> join(Wiring& wiring, const Card& ours, Card theirs) {
+// Lanes that only one side has are of no use, nor are those that do not lead to the peer: the first
+// has to.
+Result<void> join(Wiring& wiring, const Card& ours, Card theirs, int trafficClass) {
   CINCH_TRY(checkFit(ours, theirs));
+  const auto wished = static_cast<uint8_t>(std::max(trafficClass, 0));
   wiring.lanes.resize(std::min(wiring.lanes.size(), theirs.ports.size()));
-  for (size_t i = 0; i < wiring.lanes.size(); ++i) {
-    CINCH_TRY(wiring.lanes[i]->connect(theirs, i));
+  CINCH_TRY(wiring.lanes.front()->connect(theirs, 0, {wished, kAddressTries}));
+  for (size_t i = 1; i < wiring.lanes.size(); ++i) {
+    const Result<void> connected = wiring.lanes[i]->connect(theirs, i, {wished});
+    if (connected) continue;
+    CINCH_NET_WARN("%s: the connection cannot go on over this port",
+                   connected.error().message.c_str());
+    wiring.lanes.resize(i);
   }
   wiring.peer = std::move(theirs);
   return {};
@@ -95,7 +109,7 @@ Result<void> Connecting::introduce() {
   if (!listener) return listener.error();
   listener_ = std::move(listener.value());
   slots_ = std::make_unique<SenderSlots>();
-  CINCH_TRY(makeLanes(site_, kMaxPorts, senderShape(site_), *slots_, wiring_));
+  CINCH_TRY(makeLanes(site_, kMostLanes, senderShape(site_), *slots_, wiring_));
   card_ = cardOf(wiring_, *slots_);
   const std::vector<uint8_t> card = encodeCard(card_);
   std::vector<uint8_t> hello(kHandleBytes + card.size());
@@ -125,8 +139,9 @@ Result<std::unique_ptr<Sender>> Connecting::step() {
   if (!heard.value()) return std::unique_ptr<Sender>();
   Result<Card> theirs = parseAnswer(*heard.value());
   if (!theirs) return theirs.error();
-  CINCH_TRY(join(wiring_, card_, std::move(theirs.value())));
-  CINCH_TRY(control_->say(kReady));
+  CINCH_TRY(join(wiring_, card_, std::move(theirs.value()), trafficClass_));
+  const std::array<uint8_t, 2> ready = {kReady, static_cast<uint8_t>(wiring_.lanes.size())};
+  CINCH_TRY(control_->say(ready));
   sayConnected("to", wiring_);
   wiring_.control = std::move(control_);
   const bool splits = site_.ports.front()->settings().splits;
@@ -156,8 +171,17 @@ Result<void> Accepting::answer(std::span<const uint8_t> card) {
   const size_t mostLanes = theirs.value().ports.size();
   CINCH_TRY(makeLanes(site_, mostLanes, receiverShape(site_), *slots_, wiring_));
   const Card ours = cardOf(wiring_, *slots_);
-  CINCH_TRY(join(wiring_, ours, std::move(theirs.value())));
+  CINCH_TRY(join(wiring_, ours, std::move(theirs.value()), -1));
   return control_->say(encodeCard(ours));
+}
+
+// The peer may have found that fewer lanes lead here.
+Result<void> Accepting::takeReady(std::span<const uint8_t> ready) {
+  const bool isReady =
+      ready.size() == 2 && ready[0] == kReady && ready[1] >= 1 && ready[1] <= wiring_.lanes.size();
+  if (!isReady) return errorf(Status::remoteError, "the peer did not say that it is ready");
+  wiring_.lanes.resize(ready[1]);
+  return {};
 }
 
 Result<std::unique_ptr<Receiver>> Accepting::step() {
@@ -182,9 +206,7 @@ Result<std::unique_ptr<Receiver>> Accepting::step() {
     hasAnswered_ = true;
     return std::unique_ptr<Receiver>();
   }
-  if (!std::equal(heard.value()->begin(), heard.value()->end(), kReady.begin(), kReady.end())) {
-    return errorf(Status::remoteError, "the peer did not say that it is ready");
-  }
+  CINCH_TRY(takeReady(*heard.value()));
   sayConnected("from", wiring_);
   wiring_.control = std::move(control_);
   return std::make_unique<Receiver>(std::move(wiring_), std::move(slots_));

@@ -51,6 +51,7 @@ class Accepting {
  private:
   Result<void> hearHello(std::span<const uint8_t> hello);
   Result<void> answer(std::span<const uint8_t> card);
+  Result<void> takeReady(std::span<const uint8_t> ready);
 
   const Site& site_;
   std::unique_ptr<Listener> listener_;

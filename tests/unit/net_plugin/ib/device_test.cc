@@ -73,7 +73,8 @@ TEST_F(DeviceTest, SaysWhatItIs) {
   EXPECT_GT(properties.maxConnections, 1000);
   EXPECT_EQ(properties.maxBytes, size_t{1} << 30);
   EXPECT_EQ(lines, std::vector<std::string>{"INFO CINCH/NET fake7:1 is active: 10.1.7.1, RoCE v2, "
-                                            "index 1: the first IPv4 address of RoCE v2"});
+                                            "index 1: the first IPv4 address of RoCE v2; "
+                                            "host memory only"});
 }
 
 TEST_F(DeviceTest, LeavesOutPortsThatAreDownInSilence) {

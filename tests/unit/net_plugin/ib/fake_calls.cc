@@ -86,7 +86,7 @@ struct FakeCalls {
     return removeFrom(current->contexts_, context) ? 0 : EINVAL;
   }
   static int queryDevice(ibv_context* context, ibv_device_attr* out) {
-    out->node_guid = 0x100 + static_cast<FakeProvider::Context*>(context)->fake->index;
+    out->sys_image_guid = 0x100 + static_cast<FakeProvider::Context*>(context)->fake->index;
     out->max_qp_wr = current->options_.maxQueueEntries;
     out->max_cqe = current->options_.maxCompletions;
     out->phys_port_cnt = 1;

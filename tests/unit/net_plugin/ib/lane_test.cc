@@ -44,7 +44,7 @@ class LaneTest : public testing::Test {
     ASSERT_TRUE(other_->connect(cards[0], 0).ok());
   }
   std::unique_ptr<Lane> make(size_t port, size_t nQueues, QueueDepth depth, Memory& memory) {
-    auto lane = Lane::create(ports_[port], nQueues, depth, memory.data(), memory.size());
+    auto lane = Lane::create(ports_[port], {nQueues, depth}, memory.data(), memory.size());
     EXPECT_TRUE(lane.ok()) << lane.error().message;
     return lane ? std::move(lane.value()) : nullptr;
   }
@@ -188,7 +188,7 @@ TEST_F(LaneTest, HasFailedWhereThereIsNoRoomForImmediates) {
     errno = 0;
     return ENOMEM;
   };
-  const auto lane = Lane::create(ports_[0], 1, {4, 4}, from_.data(), from_.size());
+  const auto lane = Lane::create(ports_[0], {1, {4, 4}}, from_.data(), from_.size());
   ASSERT_FALSE(lane.ok());
   EXPECT_EQ(lane.error().message, "fake0:1: it takes no more receives: Cannot allocate memory");
 }
@@ -274,7 +274,7 @@ struct Refusal {
 
   std::string of(size_t nQueues, QueueDepth depth) {
     std::array<uint8_t, 64> memory{};
-    const auto lane = Lane::create(ports[0], nQueues, depth, memory.data(), memory.size());
+    const auto lane = Lane::create(ports[0], {nQueues, depth}, memory.data(), memory.size());
     return lane ? "" : lane.error().message;
   }
 

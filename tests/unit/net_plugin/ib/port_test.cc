@@ -311,5 +311,14 @@ TEST_F(PortTest, SaysWhatMayBeWrongWithMemoryThatCannotBeKnown) {
       << region.error().message;
 }
 
+TEST(CardPathOf, JoinsPortsAndVirtualFunctions) {
+  const std::string bus = "/sys/devices/pci0000:3a/0000:3a:00.0/";
+  for (const char* function : {"0000:3b:00.0", "0000:3b:00.1", "0000:3b:01.2", "0000:3b:1f.7"}) {
+    EXPECT_EQ(cardPathOf(bus + function), bus + "0000:3b:00.0");
+  }
+  for (const char* other : {"", "x", "/sys/devices/virtual/net/a0"})
+    EXPECT_EQ(cardPathOf(other), other);
+}
+
 }  // namespace
 }  // namespace cinch::net::ib

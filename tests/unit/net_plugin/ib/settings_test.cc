@@ -42,13 +42,15 @@ const Number kNumbers[] = {
     {"NCCL_IB_GID_INDEX", 0, 255, -1,
      [](const Settings& it) { return it.gid.index ? long{*it.gid.index} : -1; }},
     {"NCCL_IB_ROCE_VERSION_NUM", 1, 2, 2, [](const Settings& it) { return it.gid.roceVersion; }},
-    {"NCCL_IB_QPS_PER_CONNECTION", 0, long{kMaxParts}, 1,
-     [](const Settings& it) { return std::max(1L, static_cast<long>(it.nQueues)); }},
+    {"NCCL_IB_DISABLE", 0, 1, 0, [](const Settings& it) { return it.isDisabled; }},
+    {"NCCL_GDR_FLUSH_DISABLE", 0, 1, 0, [](const Settings& it) { return !it.flushes; }},
     {"NCCL_IB_SPLIT_DATA_ON_QPS", 0, 1, 0, [](const Settings& it) { return it.splits; }},
     {"NCCL_IB_TIMEOUT", 0, 31, 20, [](const Settings& it) { return it.timeout; }},
     {"NCCL_IB_RETRY_CNT", 0, 7, 7, [](const Settings& it) { return it.retries; }},
-    {"NCCL_IB_SL", 0, 15, 0, [](const Settings& it) { return it.serviceLevel; }},
-    {"NCCL_IB_TC", 0, 255, 0, [](const Settings& it) { return it.trafficClass; }},
+    {"NCCL_IB_SL", 0, 15, -1,
+     [](const Settings& it) { return it.serviceLevel ? long{*it.serviceLevel} : -1; }},
+    {"NCCL_IB_TC", 0, 255, -1,
+     [](const Settings& it) { return it.trafficClass ? long{*it.trafficClass} : -1; }},
 };
 
 TEST(ReadSettings, TakesEveryNumberWithinItsBounds) {
@@ -57,8 +59,10 @@ TEST(ReadSettings, TakesEveryNumberWithinItsBounds) {
     for (long value = number.least; value <= number.most; ++value) {
       const Result<Settings> settings = readWith(number.name, std::to_string(value));
       ASSERT_TRUE(settings.ok()) << settings.error().message;
-      const bool isNone = number.name == std::string("NCCL_IB_QPS_PER_CONNECTION") && value == 0;
-      ASSERT_EQ(number.get(settings.value()), isNone ? 1 : value);
+      ASSERT_EQ(number.get(settings.value()), value);
+      char hex[16];
+      snprintf(hex, sizeof hex, "0x%lx", value);
+      ASSERT_EQ(number.get(readWith(number.name, hex).value()), value);
     }
     EXPECT_EQ(number.get(readWith(number.name, "  1\t").value()), 1);
   }
@@ -70,7 +74,7 @@ TEST(ReadSettings, RefusesWhatIsBeyondThemAndSaysWhatIsNot) {
                                 std::to_string(number.most);
     expectRefused(number.name, std::to_string(number.most + 1), allowed);
     expectRefused(number.name, number.unset < 0 ? "-2" : std::to_string(number.least - 1), allowed);
-    for (const char* text : {"x", "1x", "1 2", "0x1", "1.5", "+1", " ", "-", "256000",
+    for (const char* text : {"x", "1x", "1 2", "0x", "0xg", "1.5", "+1", " ", "-", "256000",
                              "18446744073709551617", "-99999999999999999999", "\xff"}) {
       expectRefused(number.name, text, allowed);
     }
@@ -91,8 +95,21 @@ TEST(ReadSettings, HasDefaultsForWhatIsUnsetOrEmpty) {
   EXPECT_TRUE(settings.relaxedOrdering);
 }
 
+TEST(ReadSettings, HasAsManyQueuesAsThereArePartsAtMost) {
+  constexpr const char* kName = "NCCL_IB_QPS_PER_CONNECTION";
+  for (size_t n = 0; n <= 128; ++n) {
+    EXPECT_EQ(readWith(kName, std::to_string(n)).value().nQueues,
+              std::clamp(n, size_t{1}, size_t{kMaxParts}));
+  }
+  for (const char* text : {"129", "-1", "x"}) {
+    expectRefused(kName, text, "is not a number from 0 to 128");
+  }
+}
+
 // NCCL's default, which scripts set explicitly.
-TEST(ReadSettings, ChoosesTheGidForMinusOne) {
+TEST(ReadSettings, ChoosesForMinusOne) {
+  EXPECT_EQ(readWith("NCCL_IB_SL", "-1").value().serviceLevel, std::nullopt);
+  EXPECT_EQ(readWith("NCCL_IB_TC", "-1").value().trafficClass, std::nullopt);
   EXPECT_EQ(readWith("NCCL_IB_GID_INDEX", "-1").value().gid.index, std::nullopt);
   EXPECT_EQ(readWith("NCCL_IB_GID_INDEX", "0").value().gid.index, 0u);
 }
