@@ -8,10 +8,10 @@ namespace cinch::net::ib {
 namespace {
 
 constexpr uint32_t kMagic = 0x42496e43;  // "CnIB"
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
 constexpr size_t kHeadBytes = 16;
 constexpr size_t kPortBytes = 32;
-constexpr size_t kQueueBytes = 16;
+constexpr size_t kQueueBytes = 24;
 constexpr uint32_t kMost24Bits = (1 << 24) - 1;
 constexpr uint8_t kMostMtu = 5;
 
@@ -27,6 +27,8 @@ void encode(const QueueCard& queue, uint8_t* at) {
   storeLittle(queue.number, at);
   storeLittle(queue.firstPacket, at + 4);
   at[8] = queue.port;
+  storeLittle(queue.ece.vendor, at + 16);
+  storeLittle(queue.ece.options, at + 20);
 }
 
 bool isZero(std::span<const uint8_t> bytes) {
@@ -54,12 +56,14 @@ Result<PortCard> parsePort(std::span<const uint8_t, kPortBytes> bytes) {
 
 Result<QueueCard> parseQueue(std::span<const uint8_t, kQueueBytes> bytes, size_t nPorts) {
   const uint8_t* at = bytes.data();
-  const QueueCard queue = {loadLittle<uint32_t>(at), loadLittle<uint32_t>(at + 4), at[8]};
+  const EceOptions ece = {loadLittle<uint32_t>(at + 16), loadLittle<uint32_t>(at + 20)};
+  const QueueCard queue = {loadLittle<uint32_t>(at), loadLittle<uint32_t>(at + 4), at[8], ece};
   if (queue.number > kMost24Bits || queue.firstPacket > kMost24Bits) {
     return wrong("a queue's number above 24 bits");
   }
   if (queue.port >= nPorts) return wrong("a queue at a port that it does not have");
-  if (!isZero(bytes.subspan<9>())) return wrong("something where zeros belong");
+  if (!isZero(bytes.subspan<9, 7>())) return wrong("something where zeros belong");
+  if (ece.vendor == 0 && ece.options != 0) return wrong("options of no vendor");
   return queue;
 }
 

@@ -4,14 +4,15 @@
 // All numbers are little-endian. Offset, size, field:
 //
 //    0  4  magic "CnIB"
-//    4  2  version: 1
+//    4  2  version: 2
 //    6  1  ports, 1 to kMaxPorts
 //    7  1  queues, of all ports together: as many at each, 1 to kMaxQueues
 //    8  8  address of the ring, in the process that sends the card
 //   16 32  each port:   0 16 GID   16  2 LID   18  1 link: 1 InfiniBand, 2 Ethernet
 //                      19  1 MTU: 1 (256 bytes) to 5 (4096)   20  4 key of the ring   24  8 zero
-//    . 16  each queue:  0  4 number, 24 bits   4  4 first packet number, 24 bits
+//    . 24  each queue:  0  4 number, 24 bits   4  4 first packet number, 24 bits
 //                       8  1 port it is at; those of the first come first   9  7 zero
+//                      16  4 ECE: vendor, 0 for none   20  4 options, 0 where there is none
 #pragma once
 
 #include <cstdint>
@@ -38,10 +39,20 @@ struct PortCard {
   bool operator==(const PortCard&) const = default;
 };
 
+// Enhanced connection establishment: what a queue can do beyond the standard, in bits that only its
+// vendor can read. The connecting side says what it can do, the accepting one what both will do.
+struct EceOptions {
+  uint32_t vendor = 0;  // 0: nothing
+  uint32_t options = 0;
+
+  bool operator==(const EceOptions&) const = default;
+};
+
 struct QueueCard {
   uint32_t number = 0;
   uint32_t firstPacket = 0;
   uint8_t port = 0;  // index
+  EceOptions ece{};
 
   bool operator==(const QueueCard&) const = default;
 };
@@ -55,7 +66,7 @@ struct Card {
   bool operator==(const Card&) const = default;
 };
 
-inline constexpr size_t kMaxCardBytes = 16 + 32 * kMaxPorts + 16 * kMaxQueues;
+inline constexpr size_t kMaxCardBytes = 16 + 32 * kMaxPorts + 24 * kMaxQueues;
 
 // Within the limits above.
 std::vector<uint8_t> encodeCard(const Card& card);

@@ -128,7 +128,9 @@ Result<void> Lane::addFlushQueue(uint32_t depth) {
   auto queue = Queue::create(port_, completions_, {depth, 1});
   if (!queue) return queue.error();
   flushQueue_ = std::move(queue.value());
-  return flushQueue_->connect(port_.card(), flushQueue_->card(0));
+  QueueCard itself = flushQueue_->card(0);
+  itself.ece = {};
+  return flushQueue_->connect(port_.card(), itself);
 }
 
 void Lane::refill(size_t queue) {

@@ -37,11 +37,21 @@ ibv_ah_attr pathTo(const Port& port, const PortCard& peer, const PathWish& wish)
   return path;
 }
 
-// Results of verbs are an errno, or -1 with errno. It is in errno after.
-Posting outcomeOf(int result) {
-  if (result == 0) return Posting::taken;
+// Results of verbs are an errno, or -1 with errno. It is in errno after, where there is one.
+int errorOf(int result) {
   if (result > 0) errno = result;
-  return errno == ENOMEM || errno == EAGAIN ? Posting::full : Posting::refused;
+  if (result < 0 && errno == 0) errno = EIO;
+  return result == 0 ? 0 : errno;
+}
+
+bool isUnknown(int why) {
+  return why == EOPNOTSUPP || why == ENOSYS;
+}
+
+Posting outcomeOf(int result) {
+  const int why = errorOf(result);
+  if (why == 0) return Posting::taken;
+  return why == ENOMEM || why == EAGAIN ? Posting::full : Posting::refused;
 }
 
 }  // namespace
@@ -66,6 +76,9 @@ Result<std::unique_ptr<Queue>> Queue::create(Port& port, ibv_cq* completions, Qu
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   CINCH_TRY(queue->change(
       attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "begin"));
+  const Result<EceOptions> ece = queue->queryEce();
+  if (!ece) return ece.error();
+  queue->ece_ = ece.value();
   return queue;
 }
 
@@ -74,13 +87,12 @@ Queue::~Queue() {
 }
 
 QueueCard Queue::card(uint8_t port) const {
-  return {number(), kFirstPacket, port};
+  return {number(), kFirstPacket, port, ece_};
 }
 
 Result<void> Queue::change(ibv_qp_attr& to, int which, const char* what) {
-  const int result = port_.verbs().modifyQp(pair_, &to, which);
-  if (result == 0) return {};
-  const int why = result < 0 ? errno : result;
+  const int why = errorOf(port_.verbs().modifyQp(pair_, &to, which));
+  if (why == 0) return {};
   Error error = errorf(Status::systemError, "%s: a queue pair cannot %s: %s", port_.name().c_str(),
                        what, strerror(why));
   errno = why;
@@ -88,12 +100,47 @@ Result<void> Queue::change(ibv_qp_attr& to, int which, const char* what) {
 }
 
 Result<void> Queue::connect(const PortCard& peerPort, const QueueCard& peer, const PathWish& wish) {
+  CINCH_TRY(setEce(peer.ece));
   Result<void> ready = makeReadyToReceive(peerPort, peer, wish);
   for (int i = 1; i < wish.tries && !ready && errno == ETIMEDOUT; ++i) {
     ready = makeReadyToReceive(peerPort, peer, wish);
   }
   CINCH_TRY(ready);
-  return makeReadyToSend();
+  CINCH_TRY(makeReadyToSend());
+  if (ece_.vendor == 0) return {};
+  const Result<EceOptions> agreed = queryEce();
+  if (!agreed) return agreed.error();
+  ece_ = agreed.value();
+  return {};
+}
+
+// Nothing where the library, the kernel or the device does not know it.
+Result<EceOptions> Queue::queryEce() const {
+  const VerbsApi& verbs = port_.verbs();
+  const bool isKnown = verbs.queryEce != nullptr && verbs.setEce != nullptr;
+  if (!port_.settings().ece || !isKnown) return EceOptions{};
+  ibv_ece found{};
+  const int why = errorOf(verbs.queryEce(pair_, &found));
+  if (isUnknown(why) || (why == 0 && found.vendor_id == 0)) return EceOptions{};
+  if (why == 0) return EceOptions{found.vendor_id, found.options};
+  return errorf(Status::systemError,
+                "%s: a queue pair does not say what it can do beyond the standard (ECE): %s; "
+                "NCCL_IB_ECE_ENABLE=0 does without",
+                port_.name().c_str(), strerror(why));
+}
+
+// Before the queue is ready to receive. Bits of another vendor mean something else.
+Result<void> Queue::setEce(const EceOptions& offered) {
+  if (offered.vendor != ece_.vendor) ece_ = {};
+  if (ece_.vendor == 0) return {};
+  ibv_ece options = {offered.vendor, offered.options, 0};
+  const int why = errorOf(port_.verbs().setEce(pair_, &options));
+  if (isUnknown(why)) ece_ = {};
+  if (why == 0 || isUnknown(why)) return {};
+  return errorf(Status::systemError,
+                "%s: a queue pair cannot do what its peer offers (ECE of vendor %#x, options %#x): "
+                "%s; NCCL_IB_ECE_ENABLE=0 does without",
+                port_.name().c_str(), offered.vendor, offered.options, strerror(why));
 }
 
 Result<void> Queue::makeReadyToReceive(const PortCard& peerPort, const QueueCard& peer,

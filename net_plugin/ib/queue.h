@@ -32,7 +32,8 @@ class Queue {
 
   // Of this end; `port`: its index in the card.
   QueueCard card(uint8_t port) const;
-  // From here on the peer may write, and this side may post.
+  // From here on the peer may write, and this side may post. Where both know ECE of one vendor this
+  // side uses what of it the peer says, as far as it can, and card() says that from then on.
   Result<void> connect(const PortCard& peerPort, const QueueCard& peer, const PathWish& wish = {});
 
   uint32_t number() const { return pair_->qp_num; }
@@ -52,6 +53,8 @@ class Queue {
       : port_(port), pair_(pair), maxInline_(maxInline) {}
   // Where it fails errno says why.
   Result<void> change(ibv_qp_attr& to, int which, const char* what);
+  Result<EceOptions> queryEce() const;
+  Result<void> setEce(const EceOptions& offered);
   Result<void> makeReadyToReceive(const PortCard& peerPort, const QueueCard& peer,
                                   const PathWish& wish);
   Result<void> makeReadyToSend();
@@ -59,6 +62,7 @@ class Queue {
   Port& port_;
   ibv_qp* const pair_;
   const uint32_t maxInline_;
+  EceOptions ece_;
 };
 
 }  // namespace cinch::net::ib

@@ -248,7 +248,9 @@ void Receiver::hear(const Confirmed& confirmed) {
 
 bool Receiver::isUsing(const Region& region) const {
   const bool isFlushing = std::any_of(pending_.begin(), pending_.end(), [&](const auto& flush) {
-    return flush.stage_ != PendingFlush::Stage::free && flush.region_ == &region;
+    const bool isUnderWay =
+        flush.stage_ == PendingFlush::Stage::waiting || flush.stage_ == PendingFlush::Stage::posted;
+    return isUnderWay && flush.region_ == &region;
   });
   return isFlushing || std::any_of(groups_.begin(), groups_.end(), [&](const ReceivedGroup& group) {
            const auto isIt = [&](const ReceivedGroup::Entry& entry) {

@@ -86,6 +86,7 @@ Result<Settings> readSettings(Variable variable) {
   int relaxed = 2;
   CINCH_TRY(readNumber(variable, "NCCL_IB_PCI_RELAXED_ORDERING", {0, 2}, relaxed));
   settings.relaxedOrdering = relaxed != 0;
+  CINCH_TRY(readNumber(variable, "NCCL_IB_ECE_ENABLE", {0, 1}, settings.ece));
   bool leavesOutFlushes = false;
   CINCH_TRY(readNumber(variable, "NCCL_GDR_FLUSH_DISABLE", {0, 1}, leavesOutFlushes));
   settings.flushes = !leavesOutFlushes;

@@ -24,6 +24,7 @@ struct Settings {
   std::optional<uint8_t> serviceLevel;
   std::optional<uint8_t> trafficClass;
   bool relaxedOrdering = true;  // NCCL_IB_PCI_RELAXED_ORDERING: 0 no, 1 and 2 where supported
+  bool ece = true;              // NCCL_IB_ECE_ENABLE
   bool flushes = true;          // NCCL_GDR_FLUSH_DISABLE: 1 leaves flushes out
   // How long a port may be down until another takes over, and where there is no other: longer than
   // the queue pairs try with the values above.

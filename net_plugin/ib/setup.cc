@@ -170,9 +170,9 @@ Result<void> Accepting::answer(std::span<const uint8_t> card) {
   slots_ = std::make_unique<ReceiverSlots>();
   const size_t mostLanes = theirs.value().ports.size();
   CINCH_TRY(makeLanes(site_, mostLanes, receiverShape(site_), *slots_, wiring_));
-  const Card ours = cardOf(wiring_, *slots_);
-  CINCH_TRY(join(wiring_, ours, std::move(theirs.value()), -1));
-  return control_->say(encodeCard(ours));
+  CINCH_TRY(join(wiring_, cardOf(wiring_, *slots_), std::move(theirs.value()), -1));
+  // Only now it is known what both ends will do, and over which lanes.
+  return control_->say(encodeCard(cardOf(wiring_, *slots_)));
 }
 
 // The peer may have found that fewer lanes lead here.

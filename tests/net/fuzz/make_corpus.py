@@ -92,9 +92,11 @@ def openings():
 
 def card(ports, queues):
     """So many ports with so many queues each."""
-    head = struct.pack("<4sHBBQ", b"CnIB", 1, ports, ports * queues, 0x7F0000001000)
+    head = struct.pack("<4sHBBQ", b"CnIB", 2, ports, ports * queues, 0x7F0000001000)
     port = struct.pack("<16sHBBI8x", bytes(10) + b"\xff\xff\x0a\x00\x00\x01", 0, 2, 5, 0x1234)
-    ends = (struct.pack("<IIB7x", 17 + i, 0xABCDEF, i // queues) for i in range(ports * queues))
+    # Every other queue knows ECE.
+    ece = [(0, 0), (0x15B3, 0x10000002)]
+    ends = (struct.pack("<IIB7xII", 17 + i, 0xABCDEF, i // queues, *ece[i % 2]) for i in range(ports * queues))
     return head + port * ports + b"".join(ends)
 
 

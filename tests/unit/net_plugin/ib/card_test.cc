@@ -24,7 +24,11 @@ Card randomCard(std::mt19937_64& random) {
   for (size_t i = 0; i < perPort * card.ports.size(); ++i) {
     card.queues.push_back({static_cast<uint32_t>(random() % (1 << 24)),
                            static_cast<uint32_t>(random() % (1 << 24)),
-                           static_cast<uint8_t>(i / perPort)});
+                           static_cast<uint8_t>(i / perPort),
+                           {}});
+    if (random() % 2) continue;
+    card.queues.back().ece = {1 + static_cast<uint32_t>(random() % 0xffff),
+                              static_cast<uint32_t>(random())};
   }
   return card;
 }
@@ -34,7 +38,7 @@ Card smallCard() {
   Card card{.ringAddress = 0x1817161514131211, .ports = {{}}, .queues = {}};
   card.ports[0].mtu = 3;
   card.ports[0].ringKey = 0x24232221;
-  card.queues = {{0x333231, 0x434241, 0}, {0x535251, 0, 0}};
+  card.queues = {{0x333231, 0x434241, 0, {0x64636261, 0x74737271}}, {0x535251, 0, 0, {}}};
   return card;
 }
 
@@ -46,14 +50,15 @@ void expectRefused(const Bytes& bytes, const char* part) {
 
 TEST(Card, HasTheLayoutOfTheTable) {
   const Bytes bytes = encodeCard(smallCard());
-  ASSERT_EQ(bytes.size(), 16u + 32 + 2 * 16);
-  const Bytes head = {'C',  'n',  'I',  'B',  1,    0,    1,    2,
+  ASSERT_EQ(bytes.size(), 16u + 32 + 2 * 24);
+  const Bytes head = {'C',  'n',  'I',  'B',  2,    0,    1,    2,
                       0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18};
   EXPECT_EQ(Bytes(bytes.begin(), bytes.begin() + 16), head);
   const Bytes portEnd = {0, 0, 2, 3, 0x21, 0x22, 0x23, 0x24, 0, 0, 0, 0, 0, 0, 0, 0};
   EXPECT_EQ(Bytes(bytes.begin() + 32, bytes.begin() + 48), portEnd);
-  const Bytes queue = {0x31, 0x32, 0x33, 0, 0x41, 0x42, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-  EXPECT_EQ(Bytes(bytes.begin() + 48, bytes.begin() + 64), queue);
+  const Bytes queue = {0x31, 0x32, 0x33, 0, 0x41, 0x42, 0x43, 0,    0,    0,    0,    0,
+                       0,    0,    0,    0, 0x61, 0x62, 0x63, 0x64, 0x71, 0x72, 0x73, 0x74};
+  EXPECT_EQ(Bytes(bytes.begin() + 48, bytes.begin() + 72), queue);
 }
 
 TEST(Card, ComesBack) {
@@ -87,7 +92,7 @@ TEST(Card, OutOfTheLimitsIsRefused) {
     const char* part;
   };
   const Change changes[] = {
-      {0, 'c', "another form"},           {4, 2, "version 2"},
+      {0, 'c', "another form"},           {4, 1, "version 1"},
       {6, 0, "too many ports"},           {6, kMaxPorts + 1, "too many ports"},
       {6, 2, "another length"},           {7, 0, "too many queues"},
       {7, kMaxQueues + 1, "too many"},    {7, 3, "another length"},
@@ -96,6 +101,7 @@ TEST(Card, OutOfTheLimitsIsRefused) {
       {16 + 31, 1, "zeros belong"},       {48 + 3, 1, "above 24 bits"},
       {48 + 7, 1, "above 24 bits"},       {48 + 8, 1, "that it does not have"},
       {48 + 8, 0xff, "it does not have"}, {48 + 15, 1, "zeros belong"},
+      {72 + 20, 1, "of no vendor"},
   };
   for (const Change& change : changes) {
     Bytes bytes = encodeCard(smallCard());

@@ -242,6 +242,41 @@ TEST_F(DeviceTest, TellsAPeerOfAnotherVersionWhyItIsRefused) {
   EXPECT_EQ(std::get<LaneLost>(parseControl(*heard.value()).value()).why, error);
 }
 
+// As where a host's second port is of another network: the kernel finds no way to its peer.
+TEST_F(DeviceTest, ALaneThatLeadsNowhereIsLeftOutWhicheverSideFindsIt) {
+  static VerbsApi fake;
+  static std::string unreachable;
+  fake = api_;
+  api_.modifyQp = [](ibv_qp* pair, ibv_qp_attr* to, int which) {
+    const bool isIt = fake.getDeviceName(pair->context->device) == unreachable;
+    return to->qp_state == IBV_QPS_RTR && isIt ? EHOSTUNREACH : fake.modifyQp(pair, to, which);
+  };
+  for (const char* device : {"fake1", "fake3"}) {
+    unreachable = device;
+    lines.clear();
+    const Devices ours = open("=fake0,fake1");
+    const Devices theirs = open("=fake2,fake3");
+    Opening opening{.from = ours.devices[0].get()};
+    opening.listener = std::move(theirs.devices[0]->listen(opening.handle).value());
+    opening.run();
+    EXPECT_EQ(opening.connectError + opening.acceptError, "");
+    const std::string warning = "WARN CINCH/NET " + unreachable +
+                                ":1: a queue pair cannot receive: No route to host: the connection "
+                                "cannot go on over this port";
+    EXPECT_EQ(std::count(lines.begin(), lines.end(), warning), 1);
+    for (const std::string& line : lines) {
+      EXPECT_EQ(line.find("failing over"), std::string::npos) << line;
+    }
+  }
+  unreachable = "fake0";
+  const Devices ours = open("=fake0,fake1");
+  const Devices theirs = open("=fake2,fake3");
+  Opening opening{.from = ours.devices[0].get()};
+  opening.listener = std::move(theirs.devices[0]->listen(opening.handle).value());
+  opening.run();
+  EXPECT_EQ(opening.connectError, "fake0:1: a queue pair cannot receive: No route to host");
+}
+
 // The peer has heard our greeting, and calls back no more.
 TEST_F(DeviceTest, APeerThatDiesBeforeItCallsBackIsAnError) {
   const Devices ours = open("=fake0");

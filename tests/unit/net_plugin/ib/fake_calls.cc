@@ -272,6 +272,29 @@ struct FakeCalls {
     return 0;
   }
 
+  static uint32_t vendorOf(int device) {
+    return device == current->options_.eceStranger ? 0x8086 : 0x15b3;
+  }
+  static int queryEce(ibv_qp* base, ibv_ece* out) {
+    Lock lock(current->mutex_);
+    const auto& pair = *static_cast<FakeProvider::Pair*>(base);
+    const uint32_t known = current->eceKnownTo(*pair.fake);
+    if (known == 0) return EOPNOTSUPP;
+    *out = {vendorOf(pair.fake->index), pair.ece.value_or(known) & known, 0};
+    return 0;
+  }
+  static int setEce(ibv_qp* base, ibv_ece* options) {
+    Lock lock(current->mutex_);
+    auto& pair = *static_cast<FakeProvider::Pair*>(base);
+    if (current->eceKnownTo(*pair.fake) == 0) return EOPNOTSUPP;
+    const bool isRight = pair.state == IBV_QPS_INIT && options->comp_mask == 0 &&
+                         options->vendor_id == vendorOf(pair.fake->index);
+    EXPECT_TRUE(isRight) << "ECE that the queue pair cannot take, or not any more";
+    if (!isRight || current->options_.eceError != 0) return current->options_.eceError;
+    pair.ece = options->options;
+    return 0;
+  }
+
   static int pollCq(ibv_cq* base, int most, ibv_wc* out) {
     Lock lock(current->mutex_);
     current->stepLocked();
@@ -363,6 +386,8 @@ VerbsApi fakeApi() {
   api.createQp = FakeCalls::createQp;
   api.modifyQp = FakeCalls::modifyQp;
   api.destroyQp = FakeCalls::destroyQp;
+  api.queryEce = FakeCalls::queryEce;
+  api.setEce = FakeCalls::setEce;
   api.pollCq = FakeCalls::pollCq;
   api.postSend = FakeCalls::postSend;
   api.postReceive = FakeCalls::postReceive;

@@ -1,6 +1,8 @@
 // What a FakeProvider is made of: each begins with the object of verbs that it stands for.
 #pragma once
 
+#include <optional>
+
 #include "fake_provider.h"
 
 namespace cinch::net::ib {
@@ -79,6 +81,7 @@ struct FakeProvider::Pair : ibv_qp {
   uint32_t peer = 0;
   ibv_gid peerGid{};
   uint8_t notReadyRetries = 0;
+  std::optional<uint32_t> ece;  // as set
 };
 
 // The address of a device's only port: 10.1.<index>.1 as RoCE v2, at index 1 of its table.

@@ -135,6 +135,11 @@ FakeProvider::Region* FakeProvider::regionOf(uint64_t address, size_t nBytes, ui
   return holds && isOpen && isDomain ? &region : nullptr;
 }
 
+uint32_t FakeProvider::eceKnownTo(const Device& device) const {
+  const auto found = options_.ece.find(device.index);
+  return found == options_.ece.end() ? 0 : found->second;
+}
+
 bool FakeProvider::isGpu(uint64_t address) const {
   return std::any_of(gpuMemory_.begin(), gpuMemory_.end(), [&](const auto& range) {
     return range.first <= address && address < range.second;
@@ -344,6 +349,16 @@ std::vector<FakeProvider::Known> FakeProvider::knownRegions() const {
   std::vector<Known> all;
   for (const auto& [key, region] : regions_)
     all.push_back({region->addr, region->length, region->access});
+  return all;
+}
+
+std::vector<uint32_t> FakeProvider::eceOf(int device) const {
+  Lock lock(mutex_);
+  std::vector<uint32_t> all;
+  for (const auto& [number, pair] : pairs_) {
+    const bool isIt = pair->fake->index == device && pair->state == IBV_QPS_RTS;
+    if (isIt) all.push_back(pair->ece.value_or(0) & eceKnownTo(*pair->fake));
+  }
   return all;
 }
 

@@ -27,14 +27,17 @@ struct FakeOptions {
   int maxQueueEntries = 4096;
   int maxCompletions = 1 << 16;
   uint32_t maxInline = 64;
-  int maxDelay = 3;              // steps before a work request begins to move
-  int patience = 40;             // steps without an answer until retries are over
-  double postFailure = 0;        // that a queue says that it is full
-  double queueFailure = 0;       // of each work request: its queue pair fails with it
-  bool relaxesOrdering = true;   // has regMrIova2
-  bool resolvesGpus = false;     // takes a GPU's memory by its address
-  int dmabufError = EOPNOTSUPP;  // of registering any dma-buf; 0: none
-  bool isOld = false;            // has neither regDmabufMr nor ECE
+  int maxDelay = 3;               // steps before a work request begins to move
+  int patience = 40;              // steps without an answer until retries are over
+  double postFailure = 0;         // that a queue says that it is full
+  double queueFailure = 0;        // of each work request: its queue pair fails with it
+  bool relaxesOrdering = true;    // has regMrIova2
+  bool resolvesGpus = false;      // takes a GPU's memory by its address
+  int dmabufError = EOPNOTSUPP;   // of registering any dma-buf; 0: none
+  std::map<int, uint32_t> ece{};  // by device: what it can do beyond the standard; none: no ECE
+  int eceStranger = -1;           // the device of another vendor
+  int eceError = 0;               // of setting it
+  bool isOld = false;             // has neither regDmabufMr nor ECE
 };
 
 class FakeProvider {
@@ -75,6 +78,8 @@ class FakeProvider {
   };
   std::vector<Known> knownRegions() const;
   size_t nForkInits() const { return nForkInits_; }
+  // What the queue pairs of the device that are ready use of ECE.
+  std::vector<uint32_t> eceOf(int device) const;
   size_t nReads(int device) const;  // by queue pairs of the device
 
   uint64_t bytesWritten(int device) const;  // by queue pairs of the device
@@ -101,6 +106,7 @@ class FakeProvider {
   bool announce(Pair& pair, Pair& peer, const Work& work);
   Pair* peerOf(const Pair& pair);
   bool isGpu(uint64_t address) const;
+  uint32_t eceKnownTo(const Device& device) const;
   void land(Device& device, uint64_t address, const uint8_t* bytes, size_t nBytes);
   static void drain(Device& device);
   Region* regionOf(uint64_t address, size_t nBytes, uint32_t key, int access, const ibv_pd* domain);

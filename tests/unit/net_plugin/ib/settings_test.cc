@@ -51,6 +51,7 @@ const Number kNumbers[] = {
      [](const Settings& it) { return it.serviceLevel ? long{*it.serviceLevel} : -1; }},
     {"NCCL_IB_TC", 0, 255, -1,
      [](const Settings& it) { return it.trafficClass ? long{*it.trafficClass} : -1; }},
+    {"NCCL_IB_ECE_ENABLE", 0, 1, 1, [](const Settings& it) { return it.ece; }},
 };
 
 TEST(ReadSettings, TakesEveryNumberWithinItsBounds) {

@@ -42,8 +42,10 @@ VerbsHosts::VerbsHosts(const HostOptions& options)
 VerbsHosts::~VerbsHosts() {
   sender.reset();
   receiver.reset();
-  sending = {};
-  receiving = {};
+  for (Devices* host : {&sending, &receiving}) {
+    host->devices.clear();  // before their ports: connections that never came to be are there
+    host->ports.clear();
+  }
   EXPECT_EQ(provider.leftovers(), "");
 }
 
