@@ -26,8 +26,11 @@ Result<std::vector<Device*>> openVerbs([[maybe_unused]] Device& sockets) {
   const Result<const ib::VerbsApi*> verbs = ib::loadVerbs();
   if (!verbs) return verbs.error();
   // Never destroyed: NCCL's threads may use them until the process ends.
-  const auto& all = *new ib::Devices(ib::openDevices(*verbs.value(), settings.value(), sockets));
+  auto& caretaker = *new ib::Caretaker;
+  const auto& all =
+      *new ib::Devices(ib::openDevices(*verbs.value(), settings.value(), sockets, caretaker));
   std::vector<Device*> devices;
+  if (!all.devices.empty()) CINCH_TRY(caretaker.startThread());
   for (const auto& device : all.devices) devices.push_back(device.get());
   return devices;
 #else

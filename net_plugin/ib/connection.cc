@@ -1,6 +1,7 @@
 #include "net_plugin/ib/connection.h"
 
 #include <algorithm>
+#include <mutex>
 
 namespace cinch::net::ib {
 namespace {
@@ -16,20 +17,28 @@ Result<const Region*> regionOf(const void* data, size_t nBytes, const void* memo
   return region;
 }
 
+// An end, which NCCL's threads and the caretaker's use in turns.
+template <class End>
+struct SharedEnd {
+  const std::unique_ptr<End> end;
+  std::mutex mutex;
+};
+
 // A request of End for what it gave out: SentMessage, ReceivedGroup or PendingFlush.
 template <class End, class Item>
 class VerbsRequest final : public Request {
  public:
   bool isFree() const { return item_ == nullptr; }
-  Request* begin(End& end, Item& item) {
-    end_ = &end;
+  Request* begin(SharedEnd<End>& shared, Item& item) {
+    shared_ = &shared;
     item_ = &item;
     return this;
   }
 
   size_t nBuffers() const override { return countOf(*item_); }
   Result<bool> test(size_t* sizes) override {
-    const Result<bool> isDone = end_->take(*item_);
+    const std::lock_guard turn(shared_->mutex);
+    const Result<bool> isDone = shared_->end->take(*item_);
     if (isDone && !isDone.value()) return false;
     if (isDone) writeSizes(*item_, sizes);
     item_ = nullptr;
@@ -46,7 +55,7 @@ class VerbsRequest final : public Request {
     for (size_t i = 0; i < group.nBuffers(); ++i) sizes[i] = group.nBytes(i);
   }
 
-  End* end_ = nullptr;
+  SharedEnd<End>* shared_ = nullptr;
   Item* item_ = nullptr;
 };
 
@@ -61,16 +70,20 @@ OneRequest* findFree(std::array<OneRequest, n>& requests) {
 template <class Base, class End, class Item, size_t kRequests>
 class VerbsConnection : public Base {
  public:
-  explicit VerbsConnection(std::unique_ptr<End> end) : end_(std::move(end)) {}
+  VerbsConnection(std::unique_ptr<End> end, Caretaker& caretaker)
+      : shared_{std::move(end), {}}, duty_(caretaker, [this] { lookAfter(); }) {}
 
   Result<void*> registerMemory(void* data, size_t nBytes, MemoryKind kind) override {
-    return tokenOf(end_->know(data, nBytes, kind));
+    const std::lock_guard turn(shared_.mutex);
+    return tokenOf(shared_.end->know(data, nBytes, kind));
   }
   Result<void*> registerDmabuf(void* data, size_t nBytes, const Dmabuf& source) override {
-    return tokenOf(end_->knowDmabuf(data, nBytes, source));
+    const std::lock_guard turn(shared_.mutex);
+    return tokenOf(shared_.end->knowDmabuf(data, nBytes, source));
   }
   Result<void> deregisterMemory(void* memory) override {
-    return end_->forget(static_cast<Region*>(memory));
+    const std::lock_guard turn(shared_.mutex);
+    return shared_.end->forget(static_cast<Region*>(memory));
   }
 
  protected:
@@ -79,18 +92,25 @@ class VerbsConnection : public Base {
   OneRequest* freeRequest() { return findFree(requests_); }
   Result<Request*> start(OneRequest& request, Result<Item*> item) {
     if (!item) return item.error();
-    return item.value() == nullptr ? nullptr : request.begin(*end_, *item.value());
+    return item.value() == nullptr ? nullptr : request.begin(shared_, *item.value());
   }
 
-  const std::unique_ptr<End> end_;
+  SharedEnd<End> shared_;
 
  private:
+  // Who has its turn looks after it. What goes wrong is told to the next who calls.
+  void lookAfter() {
+    const std::unique_lock turn(shared_.mutex, std::try_to_lock);
+    if (turn) shared_.end->progress().ok();
+  }
+
   static Result<void*> tokenOf(const Result<Region*>& region) {
     if (!region) return region.error();
     return static_cast<void*>(region.value());
   }
 
   std::array<OneRequest, kRequests> requests_;
+  const Caretaker::Duty duty_;
 };
 
 class VerbsSend final : public VerbsConnection<SendConnection, Sender, SentMessage, kPlaces> {
@@ -102,7 +122,8 @@ class VerbsSend final : public VerbsConnection<SendConnection, Sender, SentMessa
     if (!region) return region.error();
     OneRequest* request = freeRequest();
     if (request == nullptr) return nullptr;
-    return start(*request, end_->send(data, nBytes, tag, region.value()));
+    const std::lock_guard turn(shared_.mutex);
+    return start(*request, shared_.end->send(data, nBytes, tag, region.value()));
   }
 };
 
@@ -125,19 +146,21 @@ class VerbsReceive final
     }
     OneRequest* request = freeRequest();
     if (request == nullptr) return nullptr;
-    return start(*request, end_->receive({known.data(), buffers.size()}));
+    const std::lock_guard turn(shared_.mutex);
+    return start(*request, shared_.end->receive({known.data(), buffers.size()}));
   }
 
   // As NCCL's net_ib: the last buffer that got anything stands for all, which are one GPU's.
   Result<Request*> flush(std::span<const Buffer> buffers) override {
     const auto last = std::find_if(buffers.rbegin(), buffers.rend(),
                                    [](const Buffer& it) { return it.capacity > 0; });
-    if (!end_->flushes() || last == buffers.rend()) return nullptr;
+    const std::lock_guard turn(shared_.mutex);
+    if (!shared_.end->flushes() || last == buffers.rend()) return nullptr;
     const Result<const Region*> region = regionOf(last->data, last->capacity, last->memory);
     if (!region) return region.error();
-    const Result<PendingFlush*> pending = end_->flush(last->data, *region.value());
+    const Result<PendingFlush*> pending = shared_.end->flush(last->data, *region.value());
     if (!pending) return pending.error();
-    return findFree(flushes_)->begin(*end_, *pending.value());
+    return findFree(flushes_)->begin(shared_, *pending.value());
   }
 
  private:
@@ -147,12 +170,13 @@ class VerbsReceive final
 
 }  // namespace
 
-std::unique_ptr<SendConnection> connectionOf(std::unique_ptr<Sender> sender) {
-  return std::make_unique<VerbsSend>(std::move(sender));
+std::unique_ptr<SendConnection> connectionOf(std::unique_ptr<Sender> sender, Caretaker& caretaker) {
+  return std::make_unique<VerbsSend>(std::move(sender), caretaker);
 }
 
-std::unique_ptr<ReceiveConnection> connectionOf(std::unique_ptr<Receiver> receiver) {
-  return std::make_unique<VerbsReceive>(std::move(receiver));
+std::unique_ptr<ReceiveConnection> connectionOf(std::unique_ptr<Receiver> receiver,
+                                                Caretaker& caretaker) {
+  return std::make_unique<VerbsReceive>(std::move(receiver), caretaker);
 }
 
 }  // namespace cinch::net::ib

@@ -35,16 +35,17 @@ Result<void> changeTransport(Handle& handle, Transport to) {
 class VerbsListener final : public Listener {
  public:
   VerbsListener(const Site& site, std::unique_ptr<Listener> sockets)
-      : accepting_(site, std::move(sockets)) {}
+      : caretaker_(*site.caretaker), accepting_(site, std::move(sockets)) {}
 
   Result<std::unique_ptr<ReceiveConnection>> accept() override {
     auto receiver = accepting_.step();
     if (!receiver) return receiver.error();
     if (receiver.value() == nullptr) return std::unique_ptr<ReceiveConnection>();
-    return connectionOf(std::move(receiver.value()));
+    return connectionOf(std::move(receiver.value()), caretaker_);
   }
 
  private:
+  Caretaker& caretaker_;
   Accepting accepting_;
 };
 
@@ -82,7 +83,7 @@ class VerbsDevice final : public Device {
     forget(begun.value().get());
     setHandleState(handle, nullptr);
     if (!sender) return sender.error();
-    return connectionOf(std::move(sender.value()));
+    return connectionOf(std::move(sender.value()), *site_.caretaker);
   }
 
  private:
@@ -154,8 +155,9 @@ void openPorts(const VerbsApi& verbs, ibv_device* device, const Settings& settin
 
 // This port first, then those that may take over: of the same kind of link, and with access to all
 // memory that it has access to.
-Site siteOf(const std::vector<std::unique_ptr<Port>>& ports, size_t first, Device& sockets) {
-  Site site{&sockets, {}};
+Site siteOf(const std::vector<std::unique_ptr<Port>>& ports, size_t first, Device& sockets,
+            Caretaker& caretaker) {
+  Site site{&sockets, &caretaker, {}};
   for (size_t i = 0; i < ports.size(); ++i) {
     Port* port = ports[(first + i) % ports.size()].get();
     const bool isAlike = port->card().link == ports[first]->card().link &&
@@ -178,7 +180,8 @@ void prepareForForks(const VerbsApi& verbs) {
 
 }  // namespace
 
-Devices openDevices(const VerbsApi& verbs, const Settings& settings, Device& sockets) {
+Devices openDevices(const VerbsApi& verbs, const Settings& settings, Device& sockets,
+                    Caretaker& caretaker) {
   prepareForForks(verbs);
   int nDevices = 0;
   ibv_device** list = verbs.getDeviceList(&nDevices);
@@ -191,7 +194,8 @@ Devices openDevices(const VerbsApi& verbs, const Settings& settings, Device& soc
   for (size_t i = 0; i < all.ports.size(); ++i) {
     const std::string card = all.ports[i]->pciPath();
     const int nBefore = card.empty() ? 0 : nOfCard[card]++;
-    all.devices.push_back(std::make_unique<VerbsDevice>(siteOf(all.ports, i, sockets), nBefore));
+    all.devices.push_back(
+        std::make_unique<VerbsDevice>(siteOf(all.ports, i, sockets, caretaker), nBefore));
   }
   return all;
 }

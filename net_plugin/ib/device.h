@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "net_plugin/ib/caretaker.h"
 #include "net_plugin/ib/port.h"
 #include "net_plugin/net.h"
 
@@ -15,8 +16,9 @@ struct Devices {
 };
 
 // All active ports that NCCL_IB_HCA means; none where there is none. `sockets`: what connections
-// are made over, and what carries their control messages; it outlives the devices. What cannot be
-// used is said in the log.
-Devices openDevices(const VerbsApi& verbs, const Settings& settings, Device& sockets);
+// are made over, and what carries their control messages. `caretaker`: of the connections. Both
+// outlive the devices. What cannot be used is said in the log.
+Devices openDevices(const VerbsApi& verbs, const Settings& settings, Device& sockets,
+                    Caretaker& caretaker);
 
 }  // namespace cinch::net::ib

@@ -11,6 +11,7 @@
 // ready it says why in place of its card (a LaneLost), so that both sides end with the reason.
 #pragma once
 
+#include "net_plugin/ib/caretaker.h"
 #include "net_plugin/ib/channel_control.h"
 #include "net_plugin/ib/receiver.h"
 #include "net_plugin/ib/sender.h"
@@ -20,7 +21,8 @@ namespace cinch::net::ib {
 // What a device makes connections of. All of it lives as long as the process.
 struct Site {
   Device* sockets = nullptr;
-  std::vector<Port*> ports;  // that of the device first; the others take over when it fails
+  Caretaker* caretaker = nullptr;  // of its connections
+  std::vector<Port*> ports;        // that of the device first; the others take over when it fails
 };
 
 // Each step() goes on as far as it can without waiting; null while the peer is not that far.

@@ -17,6 +17,7 @@ nth() {
 
 status=0
 make_hosts
+choose_transport
 for queues in 1 4; do
   for turn in 1 2 3; do
     compare_goodput $queues $((160 / queues)) 4 || status=1
@@ -26,6 +27,9 @@ compare_training || status=1
 for turn in $(seq 0 $((FAILURES - 1))); do
   # As many turns with each way are spread over the numbers of queues.
   fail_over "$(nth "$turn" $HOWS)" "$(nth "$turn" 1 2 4)" $((200000 + turn * 500000)) || status=1
+done
+for turn in $(seq 0 5); do
+  fail_late "$(nth "$turn" 1 2 4)" $((500000 + turn * 200000)) || status=1
 done
 fail_everywhere || status=1
 for version in v8 v9 v10 v11 v12; do

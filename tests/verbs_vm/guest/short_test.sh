@@ -8,6 +8,7 @@
 CASES=oversized_receive,zero_bytes,sizes,misaligned,grouped_receives,both_ends,close_in_flight
 
 make_hosts
+choose_transport
 status=0
 conform v12 1 0 --cases ^large,many_connections || status=1
 conform v12 4 1 --cases $CASES || status=1

@@ -78,37 +78,63 @@ is_gone() { ! kill -0 "$1" 2>/dev/null; }
 has_sent() { [ "$(sent_bytes "$1")" -gt "$2" ]; }
 has_begun() { has_sent b0 "$2" || is_gone "$1"; }
 
-# fail_over HOW QUEUES AFTER_BYTES: a transfer of 48 messages of which every byte is compared. Link 0
-# ends after so many bytes of it; all have to arrive, over link 1.
-fail_over() {
-  local log=/tmp/fail_over result=pass before over_second start job
-  before="$(sent_bytes b0)"
-  over_second="$(sent_bytes b1)"
-  start="$(uptime_centiseconds)"
-  over_verbs "$2" 0 --verbose --bench check --bytes 300001 --messages 48 --timeout 60 \
-    >$log 2>&1 &
+# start_transfer MESSAGES: of 300,001 bytes each, of which every one is compared; in the background, as
+# $job. Its log is $log.
+log=/tmp/transfer
+start_transfer() {
+  over_verbs "$queues" 0 --verbose --bench check --bytes 300001 --messages "$1" --timeout 60 >$log 2>&1 &
   job=$!
-  wait_until 20 has_begun $job $((before + $3)) || fail "the transfer does not begin: $(cat $log)"
+}
+
+# lose_link HOW QUEUES AFTER_BYTES MESSAGES: a transfer whose link 0 ends after so many bytes; sets
+# result. All have to arrive.
+lose_link() {
+  local queues="$2" job before
+  result=pass
+  before="$(sent_bytes b0)"
+  start_transfer "$4"
+  until has_begun $job $((before + $3)); do :; done
   break_link "$1"
   wait_until 30 is_gone $job || { result=hang; kill $job; }
   wait $job || [ $result = hang ] || result=fail
-  grep -q 'going on over' $log || result="${result}_without_moving"
-  [ "$(sent_bytes b1)" -gt "$over_second" ] || result="${result}_without_link_1"
   mend_link "$1"
+}
+
+# tell_failure HOW QUEUES AFTER_BYTES SECONDS: of the transfer that was; true where it passed.
+tell_failure() {
   [ $result = pass ] || cat $log >&2
   echo "guest: $1 after $3 bytes, queues: $2: $result" >&2
-  echo "{\"how\":\"$1\",\"queues\":$2,\"after_bytes\":$3,\"seconds\":$(($(uptime_centiseconds) - start))e-2,\"result\":\"$result\"}" \
+  echo "{\"how\":\"$1\",\"queues\":$2,\"after_bytes\":$3,\"seconds\":$4,\"result\":\"$result\"}" \
     >>/out/failures.jsonl
   [ $result = pass ]
 }
 
+# fail_over HOW QUEUES AFTER_BYTES: in the middle of 192 messages, so that the rest goes over link 1.
+fail_over() {
+  local result start over_second
+  over_second="$(sent_bytes b1)"
+  start="$(uptime_centiseconds)"
+  lose_link "$@" 192
+  grep -q 'going on over' $log || result="${result}_without_moving"
+  [ "$(sent_bytes b1)" -gt "$over_second" ] || result="${result}_without_link_1"
+  tell_failure "$@" $(($(uptime_centiseconds) - start))e-2
+}
+
+# fail_late QUEUES BYTES: no answer comes to so much at the end of 48 messages. Their receiver may have
+# all and call the plugin no more, until the sender has its answers, too.
+fail_late() {
+  local result start after=$((48 * 300001 - $2))
+  start="$(uptime_centiseconds)"
+  lose_link answers_lost "$1" $after 48
+  tell_failure answers_lost "$1" $after $(($(uptime_centiseconds) - start))e-2
+}
+
 # fail_everywhere: where no link is left the transfer ends with an error that names a device.
 fail_everywhere() {
-  local log=/tmp/fail_everywhere result=pass before job
+  local result=pass queues=1 before job
   before="$(sent_bytes b0)"
-  over_verbs 1 0 --verbose --bench check --bytes 300001 --messages 48 --timeout 60 >$log 2>&1 &
-  job=$!
-  wait_until 20 has_begun $job $((before + 1000000)) || fail "the transfer does not begin: $(cat $log)"
+  start_transfer 192
+  until has_begun $job $((before + 1000000)); do :; done
   link_down a1
   link_down a0
   wait_until 30 is_gone $job || { result=hang; kill $job; }
@@ -117,8 +143,17 @@ fail_everywhere() {
   link_up a0
   link_up a1
   wait_until 5 is_active a0 && wait_until 5 is_active a1 || fail "the links do not come back"
-  [ $result = pass ] || cat $log >&2
-  echo "guest: both links down: $result" >&2
-  echo "{\"how\":\"both_down\",\"result\":\"$result\"}" >>/out/failures.jsonl
-  [ $result = pass ]
+  tell_failure both_down $queues 1000000 0
+}
+
+# choose_transport: CINCH_NET=auto takes verbs on a host that has them, and who connects to a host that
+# takes something else is told.
+choose_transport() {
+  local log=/tmp/choose
+  over_verbs 1 0 --rank-env 0:CINCH_NET=auto --rank-env 1:CINCH_NET=auto --verbose \
+    --versions v12 --cases fifo >$log 2>&1 && grep -q 'queues of rxe_a0:1' $log || \
+    { cat $log >&2; fail "CINCH_NET=auto does not take verbs"; }
+  over_verbs 1 0 --rank-env 1:CINCH_NET=socket --verbose --versions v12 --cases fifo \
+    >$log 2>&1 && fail "one side over verbs, the other over sockets"
+  grep -q 'listens over .* this process sends over' $log || { cat $log >&2; fail "no word of the two transports"; }
 }

@@ -31,7 +31,7 @@ class DeviceTest : public testing::Test {
     Settings settings;
     settings.devices = list;
     settings.nQueues = nQueues;
-    return openDevices(api_, settings, sockets_);
+    return openDevices(api_, settings, sockets_, caretaker_);
   }
   std::string namesOf(const std::string& list) {
     const Devices all = open(list);
@@ -41,6 +41,7 @@ class DeviceTest : public testing::Test {
     return names;
   }
 
+  Caretaker caretaker_;
   FakeProvider provider_{FakeOptions{.nDevices = 12}};
   VerbsApi api_;
   MemoryDevice sockets_;

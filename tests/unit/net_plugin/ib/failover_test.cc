@@ -142,6 +142,31 @@ TEST(VerbsFailover, WhatArrivedBeforeTheReceiverClosedIsSent) {
   }
 }
 
+// Its owner has all and asks for nothing more, while the device of the sending side does not tell
+// it that the last messages are there: as at the end of a program, or between its collectives.
+TEST(VerbsFailover, WhatArrivedIsSentThoughNobodyCallsTheReceiver) {
+  size_t nLost = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    VerbsHosts hosts({.nQueues = 1 + seed % 2, .provider = {.seed = seed, .nDevices = 4}});
+    ASSERT_TRUE(hosts.connect());
+    Traffic traffic(hosts, {.seed = seed, .nGroups = 1});
+    hosts.provider.setFaults(0, .04, 0);
+    while (traffic.nReceived() == 0 && traffic.visit()) {
+    }
+    hosts.provider.setFaults(0, 0);
+    for (int i = 0; i < 1000 && !traffic.isComplete(); ++i) traffic.visitSender();
+    nLost += traffic.isComplete() ? 0 : 1;
+    for (int i = 0; i < 1000 && !traffic.isComplete(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // until they listen to each other
+      hosts.caretaker.visitAll();
+      traffic.visitSender();
+    }
+    EXPECT_TRUE(traffic.isComplete()) << traffic.sendError();
+  }
+  EXPECT_GT(nLost, 0u);
+}
+
 // NCCL frees buffers before it closes connections: nothing may land in them after.
 TEST(VerbsFailover, MemoryThatIsTakenBackIsNotTouchedAnyMore) {
   for (uint64_t seed = 0; seed < 20; ++seed) {

@@ -36,8 +36,8 @@ uint8_t patternAt(size_t message, size_t byte) {
 VerbsHosts::VerbsHosts(const HostOptions& options)
     : memory(options.memory),
       provider(providerOf(options)),
-      sending(openDevices(provider.api(), settingsOf(options, sysfs, 0), sockets)),
-      receiving(openDevices(provider.api(), settingsOf(options, sysfs, 2), sockets)) {}
+      sending(openDevices(provider.api(), settingsOf(options, sysfs, 0), sockets, caretaker)),
+      receiving(openDevices(provider.api(), settingsOf(options, sysfs, 2), sockets, caretaker)) {}
 
 VerbsHosts::~VerbsHosts() {
   sender.reset();

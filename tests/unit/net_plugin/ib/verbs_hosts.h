@@ -53,6 +53,7 @@ class VerbsHosts {
   FakeSysfs sysfs;
   FakeProvider provider;
   MemoryDevice sockets;
+  Caretaker caretaker;  // of both, without a thread
   Devices sending;
   Devices receiving;
   std::unique_ptr<SendConnection> sender;
