@@ -28,6 +28,12 @@ set(CINCH_EMULATOR_DIR "${PROJECT_BINARY_DIR}/emulator")
 
 find_package(Threads REQUIRED)
 
+# What is installed names its sources from the root of the tree, wherever it was built.
+foreach(map "${PROJECT_SOURCE_DIR}/=" "${PROJECT_BINARY_DIR}/=build/")
+  add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${map}>
+                      $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffile-prefix-map=${map}>)
+endforeach()
+
 # GCC 12 takes members of std::variant for uninitialised, and concatenated strings for overlapping,
 # where they are not.
 add_library(cinch_options INTERFACE)

@@ -12,6 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kNccl = "libnccl.so.2";
+// Where the emulator lies, seen from the program: a build tree, and an installation.
+constexpr const char* kEmulators[] = {"../emulator", "../" CINCH_INSTALL_LIBDIR "/cinch/emulator"};
 constexpr const char* kRuntimes[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so"};
 constexpr const char* kEmulatorMarker = "cinchEmulatorMarker";
 
@@ -65,8 +67,11 @@ std::string objectOf(const void* address) {
 std::string emulatorPath() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path path = (program.parent_path() / "../emulator" / kNccl).lexically_normal();
-  return fs::exists(path, error) ? path.string() : "";
+  for (const char* folder : kEmulators) {
+    const fs::path path = (program.parent_path() / folder / kNccl).lexically_normal();
+    if (fs::exists(path, error)) return path.string();
+  }
+  return {};
 }
 
 Library loadLibrary(const std::string& path) {

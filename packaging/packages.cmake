@@ -1,0 +1,36 @@
+# CPack: `cpack -G DEB` makes a pair of Debian packages, `cpack -G TGZ` a tarball of everything.
+set(CPACK_PACKAGE_NAME cinch)
+set(CPACK_PACKAGE_VENDOR "Cinch")
+set(CPACK_PACKAGE_CONTACT "Cinch developers")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "compresses the collectives of unmodified NCCL programs")
+set(CPACK_PACKAGE_DIRECTORY "${PROJECT_BINARY_DIR}/packages")
+set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
+set(CPACK_STRIP_FILES ON)
+set(CPACK_VERBATIM_VARIABLES ON)
+
+set(CPACK_COMPONENTS_ALL libraries tools)
+if(TARGET train_lm)
+  list(APPEND CPACK_COMPONENTS_ALL training)
+endif()
+# One tarball, and one Debian package for each group.
+set(CPACK_ARCHIVE_COMPONENT_INSTALL OFF)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
+
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_LIBRARIES_PACKAGE_NAME libcinch)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME cinch-tools)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "libcinch (= ${PROJECT_VERSION})")
+# The emulator's libraries need one another, and no package has them.
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${CINCH_EMULATOR_DIR}")
+set(CPACK_DEBIAN_LIBRARIES_PACKAGE_CONTROL_EXTRA "${CMAKE_CURRENT_SOURCE_DIR}/deb/triggers")
+
+include(CPack)
+cpack_add_component(libraries GROUP libraries)
+cpack_add_component(tools GROUP tools)
+cpack_add_component(training GROUP tools)
+cpack_add_component_group(libraries DESCRIPTION "the preload library, the plugins and the codecs")
+cpack_add_component_group(tools DESCRIPTION "the cinch command, and an emulator of NCCL")
