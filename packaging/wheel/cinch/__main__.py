@@ -1,0 +1,3 @@
+from cinch import main
+
+main()
