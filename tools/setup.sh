@@ -25,6 +25,13 @@ CINCH_PACKAGES=(
   "libssl-dev       /usr/lib/*/libcrypto.a"
 )
 
+# Of tests/packages, which leaves out what is missing.
+CINCH_PACKAGING_PACKAGES=(
+  "dpkg-dev         dpkg-shlibdeps"
+  "pkg-config       pkg-config"
+  "python3-venv     /usr/lib/python3*/ensurepip"
+)
+
 # Of tests/verbs_vm: the machine, and what runs in it. Nothing else needs them.
 CINCH_VM_PACKAGES=(
   "busybox-static   busybox"
@@ -105,6 +112,7 @@ fetch_vm_kernel() {
 
 # set_up_tests: set_up, and what only tests need.
 set_up_tests() {
+  CINCH_PACKAGES+=("${CINCH_PACKAGING_PACKAGES[@]}")
   if [ "$(uname -m)" != x86_64 ]; then
     set_up
     return
