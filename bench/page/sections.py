@@ -256,6 +256,32 @@ def socket(files):
     return text
 
 
+def verbs(files):
+    text = [
+        "## The net plugin over verbs",
+        "On Soft-RoCE of Debian's kernel, in an emulated machine of two processors: no figure of a card. "
+        "Goodput is a part of ib_write_bw's with as many queue pairs, in the same boot; as polling "
+        "without a pause, where both sides take the processors that the kernel moves the bytes with.",
+    ]
+    for path, data in files:
+        figures = data["figures"]
+        rows = [
+            [pairs, figure(figures["goodput"][pairs]), figure(figures["goodput_polling"][pairs])]
+            for pairs in figures["goodput"]
+        ]
+        passed = sum(result == "pass" for result in figures["conformance"].values())
+        text += [
+            origin(path, data),
+            table(["queue pairs", "part of ib_write_bw", "polling"], rows),
+            f"Failures in the middle of traffic: {figures['fault_runs']}, of them "
+            f"{figures['fault_runs_in_guest']} in the machine; wrong, hanging or not finished: "
+            f"{figures['fault_failures']}. Table versions that pass conformance: {passed} of "
+            f"{len(figures['conformance'])}. Training ends alike over verbs and sockets: "
+            f"{yes(figures['train_ranks_identical'])}.",
+        ]
+    return text
+
+
 def codec(files):
     text = ["## Codecs on one core of the host"]
     for path, data in files:
@@ -408,6 +434,7 @@ SECTIONS = {
     "adaptive": adaptive,
     "codec": codec,
     "socket": socket,
+    "verbs": verbs,
     "nccl_tests": nccl_tests,
     "bindings": bindings,
     "fuzz": fuzz,
