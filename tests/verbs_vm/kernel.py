@@ -14,6 +14,10 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+
+import debian  # noqa: E402
+
 FOLDER = os.path.join(ROOT, "build", "verbs_vm", "kernel")
 
 # In the order in which they are loaded, each after what it depends on. rdma_rxe asks for "crc32" by
@@ -39,18 +43,6 @@ def package_name():
     if not found:
         raise NoKernel("apt knows no linux-image-amd64")
     return found[1]
-
-
-def unpack(folder):
-    """Fetches the package and unpacks it into the folder."""
-    # The name of the user says that a folder which only root can write is fine.
-    fetched = subprocess.run(
-        ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3",
-         "download", package_name()], cwd=folder, capture_output=True, text=True, check=False)
-    packages = [name for name in os.listdir(folder) if name.endswith(".deb")]
-    if not packages:
-        raise NoKernel(f"apt-get download failed: {fetched.stderr.strip()[-300:]}")
-    subprocess.run(["dpkg-deb", "-x", packages[0], "."], cwd=folder, check=True)
 
 
 def module_files(folder):
@@ -120,7 +112,7 @@ def keep(unpacked, folder):
 def fetch(folder=FOLDER):
     os.makedirs(folder, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as unpacked:
-        unpack(unpacked)
+        debian.unpack(package_name(), unpacked)
         keep(unpacked, folder)
 
 
@@ -130,7 +122,7 @@ def main():
         return 0
     try:
         fetch(folder)
-    except (NoKernel, OSError, subprocess.CalledProcessError) as problem:
+    except (NoKernel, debian.NoPackage, OSError, subprocess.CalledProcessError) as problem:
         print(f"kernel.py: {problem}", file=sys.stderr)
         return 1
     return 0
