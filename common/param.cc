@@ -132,6 +132,14 @@ void warnOfUnknownNames(const char* const* environment, ParamSet& set) {
   }
 }
 
+// A path, or whether there is to be one: then `usual`.
+std::string pathOr(const std::string& asked, const char* usual) {
+  if (asked.empty()) return {};
+  const std::optional<bool> wanted = BoolKind{}.parse(asked);
+  if (!wanted) return expandPath(asked);
+  return *wanted ? expandPath(usual) : std::string();
+}
+
 }  // namespace
 
 ParamSet readParams(const char* const* environment) {
@@ -172,10 +180,11 @@ bool hasOneDeviceQueue() {
 }
 
 std::string statsPath(const Params& params) {
-  if (params.stats.empty()) return {};
-  const std::optional<bool> wanted = BoolKind{}.parse(params.stats);
-  if (!wanted) return expandPath(params.stats);
-  return *wanted ? expandPath("cinch-stats.%h.%p") : std::string();
+  return pathOr(params.stats, "cinch-stats.%h.%p");
+}
+
+std::string metricsPath(const Params& params) {
+  return pathOr(params.metrics, "cinch.%h.%p");
 }
 
 std::string cacheFolder(const Params& params) {

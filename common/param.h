@@ -95,6 +95,8 @@ bool hasOneDeviceQueue();
 
 // The path that the report goes to, expanded: empty where CINCH_STATS asks for none.
 std::string statsPath(const Params& params);
+// The same of the metrics and CINCH_METRICS.
+std::string metricsPath(const Params& params);
 
 // The folder of what was measured on this machine, expanded: empty where neither CINCH_CACHE_DIR
 // nor a home says which.

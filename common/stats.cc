@@ -1,9 +1,16 @@
 #include "common/stats.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <list>
 #include <mutex>
 
+#include "common/host_name.h"
+#include "common/metrics_format.h"
+#include "common/param.h"
+#include "common/replace_file.h"
 #include "common/report_file.h"
 #include "common/stats_format.h"
 
@@ -42,6 +49,12 @@ SlotFigures figuresOf(const SlotStats& slot, int nRanks) {
                       .quickMicroseconds = microseconds(strategy.times[2]),
                       .trials = strategy.trials};
   return figures;
+}
+
+// Since 1970.
+double secondsNow() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
 }
 
 std::string nameAt(std::span<const char* const> names, size_t index) {
@@ -88,6 +101,7 @@ CommFigures figuresOf(const CommStats& comm) {
     figures.slots.push_back(figuresOf(*slot, label.nRanks));
   figures.passed = passedFigures(comm);
   figures.calls = callFigures(comm);
+  figures.agreedName = label.agreedName;
   return figures;
 }
 
@@ -142,6 +156,7 @@ std::string CommStats::callTable() const {
 }
 
 struct Report::State {
+  const double startedAt = secondsNow();
   mutable std::mutex mutex;
   std::list<CommStats> comms;
   std::mutex writing;  // two writers of one process share the temporary name
@@ -151,6 +166,12 @@ struct Report::State {
     std::vector<CommFigures> result;
     for (const CommStats& comm : comms) result.push_back(figuresOf(comm));
     return result;
+  }
+
+  ReportOrigin origin() const {
+    const char* batchJob = environmentVariable("SLURM_JOB_ID");
+    return {CINCH_VERSION, hostName(),  getpid(), batchJob == nullptr ? "" : batchJob,
+            startedAt,     secondsNow()};
   }
 };
 
@@ -164,17 +185,30 @@ CommStats& Report::addComm(CommLabel label) {
 }
 
 std::string Report::text() const {
-  return formatText(state_->figures());
+  return formatText(state_->figures(), state_->origin());
 }
 
 std::string Report::json() const {
-  return formatJson(state_->figures());
+  return formatJson(state_->figures(), state_->origin());
+}
+
+std::string Report::metrics() const {
+  return formatMetrics(state_->figures(), state_->origin());
 }
 
 Result<void> Report::write(const std::string& path) const {
   std::lock_guard lock(state_->writing);
   const std::vector<CommFigures> figures = state_->figures();
-  return writeReportFiles(path, formatText(figures), formatJson(figures));
+  const ReportOrigin origin = state_->origin();
+  return writeReportFiles(path, formatText(figures, origin), formatJson(figures, origin));
+}
+
+Result<void> Report::writeMetrics(const std::string& path) const {
+  std::lock_guard lock(state_->writing);
+  const Result<void> written = replaceFile(path + ".prom", metrics());
+  if (written) return {};
+  return errorf(written.error().status, "%s (CINCH_METRICS says where the metrics go)",
+                written.error().message.c_str());
 }
 
 double nmse(const ErrorSums& sums) {

@@ -105,6 +105,7 @@ struct CommLabel {
   // passes so. Names live as long as the report.
   std::span<const char* const> reasons{};
   std::span<const char* const> classes{};
+  std::string agreedName = {};  // what all ranks call it; empty: they have not agreed
 };
 
 struct CommStats {
@@ -142,8 +143,12 @@ class Report {
   CommStats& addComm(CommLabel label);
   std::string text() const;
   std::string json() const;
+  // For Prometheus (metrics_format.h).
+  std::string metrics() const;
   // Writes path.txt and path.json, as common/report_file.h says.
   Result<void> write(const std::string& path) const;
+  // Writes path.prom in the same way.
+  Result<void> writeMetrics(const std::string& path) const;
 
  private:
   struct State;

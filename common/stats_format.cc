@@ -92,6 +92,20 @@ Json orNull(const std::string& text) {
   return text.empty() ? Json() : Json(text);
 }
 
+Json toJson(const ReportOrigin& origin) {
+  return {{"version", origin.version},      {"host", origin.host},
+          {"process", origin.process},      {"batch_job", orNull(origin.batchJob)},
+          {"started_at", origin.startedAt}, {"written_at", origin.writtenAt}};
+}
+
+std::string originLine(const ReportOrigin& origin) {
+  if (origin.host.empty()) return "";
+  const auto seconds = static_cast<long>(origin.writtenAt - origin.startedAt);
+  return "Cinch " + origin.version + ", " + oneLine(origin.host) + ", process " +
+         std::to_string(origin.process) + ", " + std::to_string(seconds) +
+         " s after its first communicator\n";
+}
+
 Json toJson(const GuardValues& guard) {
   return {{"checks", guard.checks}, {"breaches", guard.breaches},
           {"nmse", guard.nmse},     {"power_ratio", guard.powerRatio},
@@ -143,10 +157,15 @@ Json toJson(const CommFigures& comm) {
   }
   Json calls = Json::array();
   for (const CallFigures& call : comm.calls) calls.push_back(toJson(call));
-  return {{"name", comm.name},         {"rank", comm.rank},
-          {"ranks", comm.nRanks},      {"verdict", comm.verdict},
-          {"slots", std::move(slots)}, {"passed", std::move(passed)},
-          {"calls", std::move(calls)}, {"totals", toJson(comm.totals())}};
+  return {{"name", comm.name},
+          {"agreed_name", orNull(comm.agreedName)},
+          {"rank", comm.rank},
+          {"ranks", comm.nRanks},
+          {"verdict", comm.verdict},
+          {"slots", std::move(slots)},
+          {"passed", std::move(passed)},
+          {"calls", std::move(calls)},
+          {"totals", toJson(comm.totals())}};
 }
 
 }  // namespace
@@ -194,8 +213,8 @@ std::string formatCalls(const std::vector<CallFigures>& calls) {
   return formatTable(rows);
 }
 
-std::string formatText(const std::vector<CommFigures>& comms) {
-  std::string text = "Cinch report\n";
+std::string formatText(const std::vector<CommFigures>& comms, const ReportOrigin& origin) {
+  std::string text = "Cinch report\n" + originLine(origin);
   for (const CommFigures& comm : comms) {
     text += '\n' + oneLine(comm.name) + ": " + oneLine(comm.verdict) + '\n';
     if (!comm.slots.empty()) text += slotTable(comm.slots);
@@ -206,11 +225,13 @@ std::string formatText(const std::vector<CommFigures>& comms) {
   return text + '\n' + totalsLine(totalsOf(comms));
 }
 
-std::string formatJson(const std::vector<CommFigures>& comms) {
+std::string formatJson(const std::vector<CommFigures>& comms, const ReportOrigin& origin) {
   Json list = Json::array();
   for (const CommFigures& comm : comms) list.push_back(toJson(comm));
-  const Json report = {
-      {"format", kFormat}, {"communicators", std::move(list)}, {"totals", toJson(totalsOf(comms))}};
+  const Json report = {{"format", kFormat},
+                       {"origin", toJson(origin)},
+                       {"communicators", std::move(list)},
+                       {"totals", toJson(totalsOf(comms))}};
   // Bytes that are not UTF-8 become U+FFFD: a report with an odd name is better than none.
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }

@@ -1,5 +1,5 @@
-// The report's figures at one moment, and how they look as text and as JSON. Pure; private to
-// common/ and its tests.
+// The report's figures at one moment, and how they look as text and as JSON. Pure; for common/ and
+// for who reads reports.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,16 @@
 #include <vector>
 
 namespace cinch {
+
+// Which process's figures these are, and of when.
+struct ReportOrigin {
+  std::string version;
+  std::string host;
+  int process = 0;
+  std::string batchJob = {};  // of Slurm; empty: none
+  double startedAt = 0;       // seconds since 1970
+  double writtenAt = 0;
+};
 
 struct GuardValues {
   uint64_t checks = 0;
@@ -87,6 +97,7 @@ struct CommFigures {
   std::vector<SlotFigures> slots;
   std::vector<PassedFigures> passed;  // reasons that occurred
   std::vector<CallFigures> calls;
+  std::string agreedName = {};  // what all its ranks call it; empty: they have not agreed
 
   Totals totals() const;
 };
@@ -99,9 +110,9 @@ double wireRatio(uint64_t bytesIn, uint64_t wireBytes, int nRanks);
 std::string formatCalls(const std::vector<CallFigures>& calls);
 
 // Tables for people.
-std::string formatText(const std::vector<CommFigures>& comms);
+std::string formatText(const std::vector<CommFigures>& comms, const ReportOrigin& origin = {});
 
 // An object with "format": 1; figures that are not finite become null.
-std::string formatJson(const std::vector<CommFigures>& comms);
+std::string formatJson(const std::vector<CommFigures>& comms, const ReportOrigin& origin = {});
 
 }  // namespace cinch

@@ -107,7 +107,8 @@ void CommState::enrol(const Verdict& verdict) {
                                                     ? "all ranks run Cinch with the same settings"
                                                     : "pass: " + verdict.reason,
                                      .reasons = kReasonNames,
-                                     .classes = kReasonClasses});
+                                     .classes = kReasonClasses,
+                                     .agreedName = verdict.communicator});
   // Kept without use, too: freeing it would wait for the device.
   resources = std::move(joining_->resources);
   if (!verdict.compress) return;

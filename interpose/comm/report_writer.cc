@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -18,12 +19,15 @@
 namespace cinch {
 namespace {
 
+constexpr std::chrono::seconds kFirstInterval(1);
+
 std::atomic<pid_t> armedPid{0};
 
+// Of a job that is killed early something is to be left, too.
 void rewriteForEver() {
-  const auto interval = std::chrono::seconds(processParams().params.statsInterval);
-  for (;;) {
-    std::this_thread::sleep_for(interval);
+  const std::chrono::seconds interval(processParams().params.statsInterval);
+  for (auto wait = std::min(kFirstInterval, interval);; wait = std::min(2 * wait, interval)) {
+    std::this_thread::sleep_for(wait);
     writeReport();
   }
 }
@@ -46,7 +50,14 @@ void armOnce() {
     CINCH_WARN("INIT", "%s; nothing is compressed", rules.error().message.c_str());
   armedPid.store(getpid());
   std::atexit(writeReport);
-  if (!statsPath(processParams().params).empty()) startWriter();
+  const Params& params = processParams().params;
+  if (statsPath(params).empty() && metricsPath(params).empty()) return;
+  writeReport();
+  startWriter();
+}
+
+void warnOf(const Result<void>& written) {
+  if (!written) CINCH_WARN("STATS", "%s", written.error().message.c_str());
 }
 
 static_assert(kReasonCount <= kMaxReasons);
@@ -81,10 +92,10 @@ void arm() {
 
 void writeReport() {
   if (armedPid.load() != getpid()) return;  // never armed, or a forked child
-  const std::string path = statsPath(processParams().params);
-  if (path.empty()) return;
-  if (const auto written = processReport().write(path); !written.ok())
-    CINCH_WARN("STATS", "%s", written.error().message.c_str());
+  const Params& params = processParams().params;
+  const std::string report = statsPath(params), metrics = metricsPath(params);
+  if (!report.empty()) warnOf(processReport().write(report));
+  if (!metrics.empty()) warnOf(processReport().writeMetrics(metrics));
 }
 
 }  // namespace cinch

@@ -1,5 +1,5 @@
-// The process's report: made when the first communicator is, rewritten while the job runs, when a
-// communicator ends, and at exit.
+// The process's report, and its metrics: made when the first communicator is, rewritten while the
+// job runs, when a communicator ends, and at exit.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ Report& processReport();
 void countOther(uint64_t nBytes);
 
 // Logs what was wrong with the settings, and starts the thread that rewrites the report if
-// CINCH_STATS asks for one. Idempotent, thread-safe.
+// CINCH_STATS or CINCH_METRICS asks for it. Idempotent, thread-safe.
 void arm();
 
-// Rewrites the report now, if CINCH_STATS asks for one and this is the process that armed (a forked
-// child has no report of its own).
+// Rewrites now what CINCH_STATS and CINCH_METRICS ask for, if this is the process that armed (a
+// forked child has no report of its own).
 void writeReport();
 
 }  // namespace cinch
