@@ -110,16 +110,25 @@ fetch_vm_kernel() {
   python3 -B tests/verbs_vm/kernel.py || say "No kernel for tests/verbs_vm, which is skipped"
 }
 
+# Prometheus's checker of metrics, likewise.
+fetch_promtool() {
+  python3 -B tests/operate/promtool.py 2>/dev/null && return
+  [ "$HAVE_ROOT" = no ] || apt_get update || true
+  python3 -B tests/operate/promtool.py || say "No promtool for tests/operate, which does without"
+}
+
 # set_up_tests: set_up, and what only tests need.
 set_up_tests() {
   CINCH_PACKAGES+=("${CINCH_PACKAGING_PACKAGES[@]}")
   if [ "$(uname -m)" != x86_64 ]; then
     set_up
+    fetch_promtool
     return
   fi
   CINCH_PACKAGES+=("${CINCH_VM_PACKAGES[@]}")
   set_up
   fetch_vm_kernel
+  fetch_promtool
 }
 
 # True where a target of that name exists in the build folder.

@@ -65,6 +65,16 @@ int explainTolerance(const std::string& codec);
 // done about it.
 int explainReport(const std::string& path);
 
+struct StatsOptions {
+  std::vector<std::string> files;  // reports of CINCH_STATS (JSON), or folders of them
+  double watch = 0;                // seconds between two views; 0: one view
+  int views = 0;                   // after which it ends; 0: never
+  OutputFormat format = OutputFormat::text;
+};
+
+// Prints what all ranks together have done, from the report of each.
+int showStats(const StatsOptions& options);
+
 namespace bench {
 struct Options;
 }

@@ -79,6 +79,26 @@ void addExplain(CLI::App& app, cinch::ExplainOptions& options, cinch::ExplainedC
   });
 }
 
+void addStats(CLI::App& app, cinch::StatsOptions& options, int& status) {
+  CLI::App* stats = app.add_subcommand(
+      "stats", "print what all ranks have done, from the report of each: cinch stats FILE...");
+  stats->add_option("FILE", options.files, "reports of CINCH_STATS (JSON), or folders of them")
+      ->required();
+  CLI::Option* watch = stats
+                           ->add_option("--watch", options.watch,
+                                        "look again every so many seconds (2), until interrupted")
+                           ->expected(0, 1)
+                           ->default_str("2")
+                           ->check(CLI::Range(0.05, 86400.0));
+  stats->add_option("--views", options.views, "end after so many")
+      ->needs(watch)
+      ->check(CLI::Range(1, 1 << 30));
+  stats->add_flag_callback(
+      "--json", [&options] { options.format = OutputFormat::json; },
+      "as JSON, a line for each view");
+  stats->callback([&options, &status] { status = cinch::showStats(options); });
+}
+
 void addBench(CLI::App& app, cinch::bench::Options& options, int& status) {
   CLI::App* bench = app.add_subcommand(
       "bench", "measure a collective as nccl-tests does: cinch bench all_reduce -b 8 -e 64M -f 2");
@@ -108,10 +128,12 @@ int main(int argc, char** argv) {
   cinch::ExplainedCall explainedCall;
   cinch::bench::Options benchOptions;
   cinch::tune::Options tuneOptions;
+  cinch::StatsOptions statsOptions;
   int status = cinch::kExitOk;
   addRun(app, runOptions, status);
   addConfig(app, configFormat, status);
   addExplain(app, explainOptions, explainedCall, status);
+  addStats(app, statsOptions, status);
   addBench(app, benchOptions, status);
   addTune(app, tuneOptions, status);
   try {
