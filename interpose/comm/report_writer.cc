@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
+#include <set>
 #include <system_error>
 #include <thread>
 
@@ -56,8 +57,14 @@ void armOnce() {
   startWriter();
 }
 
+// Every cause once: reports are written over and over.
 void warnOf(const Result<void>& written) {
-  if (!written) CINCH_WARN("STATS", "%s", written.error().message.c_str());
+  static std::mutex mutex;
+  static auto& said = *new std::set<std::string>;
+  if (written) return;
+  const std::lock_guard lock(mutex);
+  if (said.insert(written.error().message).second)
+    CINCH_WARN("STATS", "%s", written.error().message.c_str());
 }
 
 static_assert(kReasonCount <= kMaxReasons);

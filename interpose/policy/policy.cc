@@ -131,7 +131,7 @@ std::string agreedSettings(const Params& params, const Rules& rules, const std::
   constexpr int kBehaviour = 9;
   return "behaviour=" + std::to_string(kBehaviour) +
          " wire-format=" + std::to_string(wire::kVersion) + " " + settingsText(params) +
-         " rules=" + rules.fingerprint() + " plan=" + plan;
+         " CINCH_RULES-hash=" + rules.fingerprint() + " CINCH_PLAN-hash=" + plan;
 }
 
 bool isCompressibleType(ncclDataType_t type) {

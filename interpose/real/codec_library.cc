@@ -32,7 +32,9 @@ std::string findLibrary(const char* name) {
 Result<const DeviceTable*> load(const std::string& path) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr)
-    return errorf(Status::systemError, "cannot load the codec library: %s", dlerror());
+    return errorf(Status::systemError,
+                  "cannot load the codec library, which is installed beside libcinch.so: %s",
+                  dlerror());
   const auto* table = static_cast<const DeviceTable*>(dlsym(handle, kDeviceTableSymbol));
   if (table == nullptr || table->version != kDeviceTableVersion ||
       table->size != sizeof(DeviceTable))

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <mutex>
 #include <string>
 
 #include "common/log.h"
@@ -28,13 +29,20 @@ void* open(const std::string& path) {
   return probe(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
 }
 
+// Each caller of NCCL searches anew.
+void warnOnceOf(const std::string& path) {
+  static std::once_flag once;
+  std::call_once(once, [&path] {
+    CINCH_WARN("INIT", "CINCH_NCCL_LIB=%s cannot be used (%s); looking elsewhere", path.c_str(),
+               "no such library, or it is Cinch's own, or it does not export pncclAllReduce");
+  });
+}
+
 void* fromSetting() {
   const std::string& path = processParams().params.ncclLib;
   if (path.empty()) return nullptr;
   void* found = open(path);
-  if (found == nullptr)
-    CINCH_WARN("INIT", "CINCH_NCCL_LIB=%s cannot be used (%s); looking elsewhere", path.c_str(),
-               "no such library, or it is Cinch's own, or it does not export pncclAllReduce");
+  if (found == nullptr) warnOnceOf(path);
   return found;
 }
 

@@ -55,12 +55,24 @@ class Job:
 
     def wait_for_reports(self, seconds=60):
         """Until every rank has written what is asked of it for the first time."""
+        self.wait_until(lambda: len(self.left(".prom")) == RANKS, seconds)
+
+    def wait_for_slots(self, seconds=60):
+        """Until every rank has written of a call that was compressed."""
+        self.wait_until(lambda: len(self.left(".prom")) == RANKS and all(map(has_slots, self.left(".prom"))), seconds)
+
+    def wait_until(self, holds, seconds):
         end = time.monotonic() + seconds
-        while len(self.left(".prom")) < RANKS:
+        while not holds():
             if self.process.poll() is not None or time.monotonic() > end:
                 with open(f"{self.folder}/log", encoding="utf-8") as log:
                     raise RuntimeError(f"the job does not report: {log.read()}")
             time.sleep(0.01)
+
+
+def has_slots(path):
+    with open(path, encoding="utf-8") as file:
+        return "cinch_compressed_calls_total{" in file.read()
 
 
 def faults_of_report(path):

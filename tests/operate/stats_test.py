@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -33,17 +32,7 @@ class Running(unittest.TestCase):
         cls.folder = folder.name
         cls.job = job.Job(BUILD, cls.folder, SLURM_JOB_ID="4711")
         cls.addClassCleanup(cls.job.kill)
-        cls.job.wait_for_reports()
-        cls.wait_for_calls()
-
-    @classmethod
-    def wait_for_calls(cls):
-        for _ in range(10 * DEADLINE):
-            view = json.loads(stats("--json", cls.folder).stdout)
-            if any(slot["calls"] > 0 for comm in view["communicators"] for slot in comm["slots"]):
-                return
-            time.sleep(0.1)
-        raise RuntimeError("nothing was compressed")
+        cls.job.wait_for_slots()
 
     def slot(self, view):
         (comm,) = (comm for comm in view["communicators"] if comm["slots"])

@@ -295,7 +295,7 @@ class RecordedPlans(Base):
             file.write("cinch-plan 1\n")
         outcomes = launch(2, env={"CINCH_PLAN": f"replay:{self.file}"}, rank_env={1: {"CINCH_PLAN": f"replay:{other}"}},
                           count=50000)
-        self.assert_refused(outcomes, "rank 1 .*other settings: plan=[0-9a-f]{16} there, [0-9a-f]{16} on rank 0")
+        self.assert_refused(outcomes, "rank 1 .*other settings: CINCH_PLAN-hash=[0-9a-f]{16} there, [0-9a-f]{16} on rank 0")
 
     def test_bad_files_are_named(self):
         self.write("comm comm0 two 7 8")
