@@ -1,11 +1,13 @@
-"""A job on the emulator that reports on itself, and what it leaves: shared by the tests of this folder
-and `bench/report operate`."""
+"""A job on the emulator that reports on itself, and what it leaves, also where it is killed: shared by the
+tests of this folder and `bench/report operate`."""
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -15,6 +17,8 @@ import promtool  # noqa: E402
 # Of a launcher or a job that this test is part of.
 FOREIGN = ("CINCH_", "OMPI_", "PMIX_", "NCCL_", "SLURM_")
 RANKS = 2
+# Reports are written after 0, 1, 2, 3 ... seconds.
+LONGEST_LIFE = 2.5
 
 
 class Job:
@@ -104,3 +108,14 @@ def faults(job):
     if promtool.find():
         found += [faults_of_metrics(path) for path in job.left(".prom")]
     return [text for text in found if text]
+
+
+def kill_jobs(build, times):
+    """Kills as many jobs, each at a random moment after its first report; what each has left wrong."""
+    moments = random.Random(1)
+    for _ in range(times):
+        with tempfile.TemporaryDirectory() as folder, Job(build, folder) as running:
+            running.wait_for_reports()
+            time.sleep(moments.uniform(0, LONGEST_LIFE))
+            running.kill()
+            yield faults(running)

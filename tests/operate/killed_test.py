@@ -5,10 +5,7 @@
 CINCH_KILLS says how many (6)."""
 
 import os
-import random
 import sys
-import tempfile
-import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -17,20 +14,13 @@ import job  # noqa: E402
 
 BUILD = None
 KILLS = int(os.environ.get("CINCH_KILLS", "6"))
-# Reports are written after 0, 1, 2, 3 ... seconds.
-LONGEST = 2.5
 
 
 class Killed(unittest.TestCase):
     def test_what_is_left(self):
-        moments = random.Random(1)
-        for turn in range(KILLS):
-            with self.subTest(turn=turn), tempfile.TemporaryDirectory() as folder:
-                with job.Job(BUILD, folder) as running:
-                    running.wait_for_reports()
-                    time.sleep(moments.uniform(0, LONGEST))
-                    running.kill()
-                    self.assertEqual(job.faults(running), [])
+        for turn, faults in enumerate(job.kill_jobs(BUILD, KILLS)):
+            with self.subTest(turn=turn):
+                self.assertEqual(faults, [])
 
 
 if __name__ == "__main__":
