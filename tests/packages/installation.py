@@ -68,7 +68,7 @@ class PackageTest(unittest.TestCase):
     def check_quick_job(self, cinch, prefix):
         """The job compresses, and all that it loads of Cinch lies under `prefix`."""
         stats = os.path.join(self.folder, "stats")
-        output = run(*cinch, "run", "--", *cinch, *JOB, cwd=self.folder, HOME=self.folder,
+        output = run(*cinch, "run", "--net", "--tuner", "--", *cinch, *JOB, cwd=self.folder, HOME=self.folder,
                      TMPDIR=self.folder, CINCH_STATS=stats, NCCL_DEBUG="INFO", **JOB_SETTINGS)
         self.assertIn("compressed:q8", output)
         self.assertIn("# Out of bounds values : 0 OK", output)
@@ -76,6 +76,7 @@ class PackageTest(unittest.TestCase):
         self.assertEqual({os.path.realpath(path) for path in loaded},
                          {os.path.realpath(f"{prefix}/lib/libcinch-codec-host.so")})
         self.assertIn(f"{os.path.realpath(prefix)}/lib/cinch/emulator/libnccl.so.2", output)
+        self.assertRegex(output, f"loaded external network plugin {os.path.realpath(prefix)}/lib/libnccl-net-cinch.so")
         with open(f"{stats}.json", encoding="utf-8") as file:
             slot = json.load(file)["communicators"][0]["slots"][0]
         self.assertGreater(slot["ratio"], 3)

@@ -114,6 +114,12 @@ plugin_is_opt_in() {
   cp "$dummy" "$plugin"
   run "$cinch" run "$option" -- sh -c "echo \$$variable; $preloads"
   expect "$option sets $variable" "$out" "cinch"$'\n'"$library"
+  run LD_LIBRARY_PATH= "$cinch" run "$option" -- sh -c 'echo "$LD_LIBRARY_PATH"'
+  expect "$option, where the loader does not know the plugin" "$out" "$root/lib"
+  run LD_LIBRARY_PATH=/a:/b "$cinch" run "$option" -- sh -c 'echo "$LD_LIBRARY_PATH"'
+  expect "$option keeps what comes first" "$out" "/a:/b:$root/lib"
+  run LD_LIBRARY_PATH="$root/lib:/a" "$cinch" run "$option" -- sh -c 'echo "$LD_LIBRARY_PATH"'
+  expect "$option, where the loader knows the plugin" "$out" "$root/lib:/a"
   run "$variable=cinch" "$cinch" run "$option" -- sh -c "echo \$$variable"
   expect "$option where $variable says so already" "$out" cinch
   run "$variable=ofi" "$cinch" run "$option" -- true
@@ -129,6 +135,11 @@ run_refuses_two_networks() {
   expect_part '--net where NCCL_NET is set, message' "$err" 'NCCL_NET=Socket already'
   run NCCL_NET=Socket "$cinch" run -- true
   expect 'NCCL_NET without --net' "$status" 0
+}
+
+two_plugins_lie_in_one_folder() {
+  run LD_LIBRARY_PATH=/a "$cinch" run --net --tuner -- sh -c 'echo "$LD_LIBRARY_PATH"'
+  expect '--net --tuner' "$out" "/a:$root/lib"
 }
 
 bad_settings_are_named() {
@@ -341,6 +352,7 @@ run_sets_the_preload
 run_says_why_it_cannot
 plugin_is_opt_in --net libnccl-net-cinch.so NCCL_NET_PLUGIN
 plugin_is_opt_in --tuner libnccl-tuner-cinch.so NCCL_TUNER_PLUGIN
+two_plugins_lie_in_one_folder
 run_refuses_two_networks
 bad_settings_are_named
 config_shows_values_and_sources

@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPreload = "LD_PRELOAD";
+constexpr const char* kLibraryPath = "LD_LIBRARY_PATH";
 constexpr const char* kLibrary = "libcinch.so";
 // Where the libraries lie, seen from the program: a build tree, and an installation.
 constexpr const char* kFolders[] = {"../lib", "../" CINCH_INSTALL_LIBDIR};
@@ -70,8 +72,8 @@ bool loadsCinch(std::string_view preloads) {
 Result<void> setPreload() {
   const std::string library = findLibrary(kLibrary);
   if (library.empty()) {
-    return errorf(Status::systemError, "%s is not where this program looks, in %s beside it",
-                  kLibrary, kFolders[0]);
+    return errorf(Status::systemError, "%s is not where this program looks, in %s or %s beside it",
+                  kLibrary, kFolders[0], kFolders[1]);
   }
   if (library.find_first_of(": ") != std::string::npos) {
     return errorf(Status::systemError,
@@ -85,6 +87,23 @@ Result<void> setPreload() {
   return {};
 }
 
+bool loaderFinds(const char* file) {
+  void* handle = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+  if (handle != nullptr) dlclose(handle);
+  return handle != nullptr;
+}
+
+// NCCL has the loader look for a plugin. Where an installation is not on its path, that becomes the
+// last folder of it. A system's own folder must not: it would come before what programs bring
+// along.
+void letLoaderFind(const char* file, const std::string& path) {
+  if (loaderFinds(file)) return;
+  const std::string folder = fs::path(path).parent_path().string();
+  const std::string existing(valueOf(kLibraryPath));
+  if ((":" + existing).ends_with(":" + folder)) return;  // for another plugin
+  setenv(kLibraryPath, existing.empty() ? folder.c_str() : (existing + ":" + folder).c_str(), 1);
+}
+
 // Names Cinch's plugin to NCCL, unless the user names another.
 Result<void> setPlugin(const Plugin& plugin) {
   for (const char* name : {plugin.variable, plugin.exclusive}) {
@@ -94,10 +113,12 @@ Result<void> setPlugin(const Plugin& plugin) {
                   "%s=%s already makes this choice: unset it, or leave out %s", name, value.data(),
                   plugin.option);
   }
-  if (findLibrary(plugin.file).empty()) {
+  const std::string path = findLibrary(plugin.file);
+  if (path.empty()) {
     return errorf(Status::invalidUsage, "%s: %s is not in this build; leave the option out",
                   plugin.option, plugin.file);
   }
+  letLoaderFind(plugin.file, path);
   setenv(plugin.variable, "cinch", 1);
   return {};
 }
