@@ -111,6 +111,15 @@ class Bench(unittest.TestCase):
         self.assertEqual(self.paths(results), {131072: {"passed"}})
         self.assertEqual(results["results"][0]["in_place"]["reason"], "same_host")
 
+    def test_nothing_is_left(self):
+        """Cinch and its plugin report to files of the bench's own."""
+        plugin = os.path.join(os.path.dirname(PRELOAD.split(":")[-1]), "libnccl-net-cinch.so")
+        if not os.path.exists(plugin):
+            self.skipTest("the net plugin is not built")
+        self.bench("all_reduce", "--ranks", 2, "--hosts", 2, "-b", "64K", "-e", "64K", "-n", 2, cinch=True,
+                   CINCH_STATS="", NCCL_NET_PLUGIN=plugin)
+        self.assertEqual(os.listdir(self.folder), ["out.json"])
+
     def test_torchrun_environment(self):
         """Two processes that nothing but the environment ties together."""
         job = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}

@@ -58,7 +58,7 @@ void removeAtExit(const std::string& path) {
   temporaryPath() = path;
   std::atexit([] {
     std::error_code ignored;
-    for (const char* suffix : {".txt", ".json"})
+    for (const char* suffix : {".txt", ".json", ".net.txt", ".net.json"})
       std::filesystem::remove(temporaryPath() + suffix, ignored);
   });
 }
