@@ -202,9 +202,11 @@ report_is_explained() {
       "compressed": 7, "codec": "q4", "latest": "compressed"}],
    "slots": [
      {"name": "AllReduce fp32 Sum x 9", "codec": "q4", "guard": {"checks": 3, "breaches": 1,
-      "nmse": 0.0125, "power_ratio": 1.5, "cosine": 0.995, "budget": 0.02}},
+      "nmse": 0.0125, "power_ratio": 1.5, "cosine": 0.995, "budget": 0.02},
+      "strategy": {"choice": "pass", "plain_us": 812.5, "compressed_us": 901, "quick_us": 0, "trials": 2}},
      {"name": "AllReduce fp32 Sum x 8", "codec": "q4", "guard": {"checks": 2, "breaches": 0,
-      "nmse": null, "cosine": null, "budget": 0}},
+      "nmse": null, "cosine": null, "budget": 0},
+      "strategy": {"choice": "pass", "plain_us": 0, "compressed_us": 0, "quick_us": 0, "trials": 0}},
      {"name": "AllReduce fp32 Sum x 7", "codec": "q4", "guard": {"checks": 0}}]},
   {"name": "communicator 2 rank 0 of 2", "verdict": "pass: rank 1 runs without Cinch",
    "passed": {"not_agreed": {"calls": 1, "bytes": 4}, "rotten": {"calls": 1, "bytes": 4}},
@@ -218,6 +220,9 @@ END
   expect_part 'a row of a compressed call' "$flat" 'AllReduce fp32 Sum x 9 gradient 10 360 7 q4 compressed'
   expect_part 'what the guard found' "$flat" 'AllReduce fp32 Sum x 9 q4 3 1 0.0125 1.5 0.995'
   expect_part 'figures that are missing' "$flat" 'AllReduce fp32 Sum x 8 q4 2 0 - - -'
+  expect_part 'what was timed' "$flat" 'AllReduce fp32 Sum x 9 0 812.5 901 0 2 pass'
+  [[ "$flat" != *'Sum x 8 1 0 0'* ]]
+  expect 'nothing is said of what was not timed' "$?" 0
   expect_part 'what they mean' "$out" 'V the result'
   [[ "$out" != *'Sum x 7'* ]]
   expect 'nothing is said of what was not checked' "$?" 0

@@ -60,6 +60,20 @@ void printChecks(const Json& slots) {
       "out; V is what Adam's second moment sees of it.\n");
 }
 
+// What CINCH_STRATEGY=auto has timed, and what it does since; only of slots that it has timed.
+void printTrials(const Json& slots) {
+  std::vector<TextRow> rows = {
+      {"TIMED", "SLOT", "PLAIN US", "COMPRESSED US", "QUICK US", "TRIALS", "CHOICE"}};
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const auto strategy = slots[i].find("strategy");
+    if (strategy == slots[i].end() || strategy->at("trials") == 0) continue;
+    rows.push_back({slots[i].at("name"), std::to_string(i), figureOf(*strategy, "plain_us"),
+                    figureOf(*strategy, "compressed_us"), figureOf(*strategy, "quick_us"),
+                    figureOf(*strategy, "trials"), strategy->at("choice")});
+  }
+  if (rows.size() > 1) printTable(rows);
+}
+
 // Why the calls of a communicator pass, each reason once.
 void printReasons(const std::set<std::string>& names) {
   for (const std::string& name : names) {
@@ -79,7 +93,10 @@ void printComm(const Json& comm) {
   const Json& calls = comm.at("calls");
   for (const Json& call : calls) reasons.insert(call.at("latest").get<std::string>());
   if (!calls.empty()) printCalls(calls);
-  if (const auto slots = comm.find("slots"); slots != comm.end()) printChecks(*slots);
+  if (const auto slots = comm.find("slots"); slots != comm.end()) {
+    printTrials(*slots);
+    printChecks(*slots);
+  }
   printReasons(reasons);
 }
 
