@@ -4,6 +4,7 @@
 
 #include "common/param.h"
 #include "tools/cinch/commands.h"
+#include "tools/cinch/settings_pages.h"
 #include "tools/cinch/text_table.h"
 
 namespace cinch {
@@ -38,41 +39,10 @@ void printJson(const ParamSet& set) {
   fmt::print("{}\n", report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-// As code in a table cell, where a bar would end the cell.
-std::string cell(const std::string& text) {
-  if (text.empty()) return "";
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '|') escaped += '\\';
-    escaped += c;
-  }
-  return "`" + escaped + "`";
-}
-
-void printMarkdown() {
+// As they are where no variable is set.
+std::vector<ParamRow> rowsWithoutValues() {
   const char* const nothing[] = {nullptr};
-  fmt::print(
-      "# Parameters\n\n"
-      "Cinch reads these environment variables once, when the program makes its first "
-      "communicator.\n"
-      "A value that is not valid is replaced by the default, and a warning says so.\n"
-      "`cinch config` prints them with the values in force.\n\n"
-      "*Agreed*: all ranks of a communicator must have the same value; where they differ, Cinch\n"
-      "passes that communicator's calls to NCCL unchanged and names the rank.\n\n"
-      "Nothing has to be set. An AllReduce whose place in the training step is known gets adaptive\n"
-      "precision with error feedback, a ReduceScatter 8 bits; averages whose place is ambiguous get\n"
-      "8 bits without feedback. Everything else passes, also calls in CUDA graphs, and benchmarks\n"
-      "that make one call over and over, as nccl-tests do: `CINCH_SLOTS=signature` is for those.\n"
-      "Calls that plain NCCL does faster pass as well: both are timed, unless CINCH_STRATEGY says "
-      "sra.\n"
-      "[architecture.md](architecture.md#places) says what is known of a place, and how.\n\n"
-      "| name | default | range | agreed | meaning |\n"
-      "|---|---|---|---|---|\n");
-  for (const ParamRow& param : readParams(nothing).rows) {
-    fmt::print("| `{}` | {} | {} | {} | {} |\n", param.name, cell(param.fallback),
-               cell(param.range), param.wire ? "yes" : "", param.help);
-  }
-  fmt::print("\nThis page is the output of `cinch config --markdown`.\n");
+  return readParams(nothing).rows;
 }
 
 }  // namespace
@@ -93,9 +63,14 @@ int printConfig(OutputFormat format) {
       printJson(processParams());
       break;
     case OutputFormat::markdown:
-      printMarkdown();
+      fmt::print("{}", settingsMarkdown(rowsWithoutValues()));
       break;
   }
+  return kExitOk;
+}
+
+int printManPage() {
+  fmt::print("{}", settingsManPage(rowsWithoutValues(), CINCH_VERSION));
   return kExitOk;
 }
 

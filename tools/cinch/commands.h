@@ -29,6 +29,9 @@ enum class OutputFormat { text, json, markdown };
 // is the same in every environment.
 int printConfig(OutputFormat format);
 
+// Prints the manual page that describes them, for man.
+int printManPage();
+
 struct ExplainOptions {
   std::string report;     // to explain instead of codecs, where there is one
   std::string tolerance;  // a codec's name, to state what a check has to accept of it

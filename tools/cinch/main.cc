@@ -50,7 +50,10 @@ void addConfig(CLI::App& app, OutputFormat& format, int& status) {
   CLI::App* config =
       app.add_subcommand("config", "print every parameter, its value and its source");
   addFormats(*config, format, "docs/config.md, which has no values");
-  config->callback([&format, &status] { status = cinch::printConfig(format); });
+  CLI::Option* man = config->add_flag("--man")->description("as the manual page cinch(7)");
+  config->callback([&format, &status, man] {
+    status = man->count() > 0 ? cinch::printManPage() : cinch::printConfig(format);
+  });
 }
 
 void addExplain(CLI::App& app, cinch::ExplainOptions& options, cinch::ExplainedCall& call,
