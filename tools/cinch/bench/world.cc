@@ -1,6 +1,7 @@
 #include "tools/cinch/bench/world.h"
 
 #include <charconv>
+#include <cstring>
 #include <string_view>
 
 namespace cinch::bench {
@@ -25,12 +26,20 @@ constexpr Launcher kLaunchers[] = {{"OMPI_COMM_WORLD_RANK",
                                     "LOCAL_WORLD_SIZE",
                                     {"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"}}};
 
+// Of what srun starts. A batch script has a SLURM_PROCID, too, and is no rank.
+constexpr Launcher kSlurm = {"SLURM_PROCID",
+                             "SLURM_STEP_NUM_TASKS",
+                             "SLURM_LOCALID",
+                             "SLURM_STEP_TASKS_PER_NODE",
+                             {"SLURM_JOB_ID", "SLURM_STEP_ID", nullptr}};
+
 // A number of at least `least`; `otherwise` where the variable is not set.
 Result<int> numberOf(const Environment& environment, const char* name, int least, int otherwise) {
   const char* text = environment(name);
   if (text == nullptr) return otherwise;
   int value = 0;
-  const std::string_view view = text;
+  // Slurm says 4(x2),3 of two nodes with four tasks and one with three.
+  const std::string_view view = std::string_view(text).substr(0, strcspn(text, "(,"));
   const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
   const bool isNumber = error == std::errc() && end == view.data() + view.size();
   if (!isNumber || value < least)
@@ -80,7 +89,10 @@ Result<std::optional<World>> worldOf(const Environment& environment) {
     CINCH_TRY(world);
     return std::optional<World>(world.value());
   }
-  return std::optional<World>();
+  if (environment(kSlurm.ranks) == nullptr) return std::optional<World>();
+  const auto world = worldOf(environment, kSlurm);
+  CINCH_TRY(world);
+  return std::optional<World>(world.value());
 }
 
 int hostOf(const World& world, int hosts) {

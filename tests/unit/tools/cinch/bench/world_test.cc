@@ -47,6 +47,36 @@ TEST(BenchWorld, Torchrun) {
   EXPECT_EQ(world.job, "WORLD_SIZE-a_b-29500");
 }
 
+TEST(BenchWorld, Slurm) {
+  const Variables step = {{"SLURM_PROCID", "6"},
+                          {"SLURM_STEP_NUM_TASKS", "7"},
+                          {"SLURM_LOCALID", "2"},
+                          {"SLURM_STEP_TASKS_PER_NODE", "4,3"},
+                          {"SLURM_JOB_ID", "9"},
+                          {"SLURM_STEP_ID", "1"}};
+  const World world = *read(step).value();
+  EXPECT_EQ(world.rank, 6);
+  EXPECT_EQ(world.ranks, 7);
+  EXPECT_EQ(world.localRank, 2);
+  EXPECT_FALSE(world.isOneHost());
+  EXPECT_EQ(world.job, "SLURM_STEP_NUM_TASKS-9-1");
+}
+
+TEST(BenchWorld, SlurmOnOneNodeAndMany) {
+  const auto step = [](const char* tasks) {
+    return read({{"SLURM_PROCID", "0"},
+                 {"SLURM_STEP_NUM_TASKS", "4"},
+                 {"SLURM_STEP_TASKS_PER_NODE", tasks}});
+  };
+  EXPECT_TRUE((*step("4").value()).isOneHost());
+  EXPECT_FALSE((*step("2(x2)").value()).isOneHost());
+  EXPECT_NE(step("many").error().message.find("SLURM_STEP_TASKS_PER_NODE=many"), std::string::npos);
+}
+
+TEST(BenchWorld, ABatchScriptIsNoRank) {
+  EXPECT_FALSE(read({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}).value().has_value());
+}
+
 TEST(BenchWorld, RefusesWhatMakesNoSense) {
   const auto errorOf = [](const Variables& variables) { return read(variables).error().message; };
   EXPECT_NE(errorOf({{"RANK", "2"}, {"WORLD_SIZE", "2"}}).find("ranks count from 0"),
