@@ -54,6 +54,13 @@ def mistakes():
         yield job_mistakes.run(mistake, BUILD)
 
 
+def commands_of_documents():
+    import documents
+
+    for name in documents.PAGES:
+        yield from documents.run(documents.read(name), BUILD)
+
+
 def measure():
     build()
     import job
@@ -64,7 +71,8 @@ def measure():
     packages = {kind: "pass" if package_passes(kind) else "fail" for kind in PACKAGES}
     planted, named = count(mistakes())
     killed, valid = count(job.kill_jobs(BUILD, KILLS))
+    commands, commands_pass = count(commands_of_documents())
     figures = {"packages": packages, "misconfigurations": planted, "named": named, "killed": killed,
-               "valid_reports": valid}
+               "valid_reports": valid, "doc_commands": commands, "doc_commands_pass": commands_pass}
     passed = set(packages.values()) == {"pass"} and planted >= LEAST_MISTAKES and planted == named
-    return figures, passed and killed == valid
+    return figures, passed and killed == valid and commands == commands_pass

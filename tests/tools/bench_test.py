@@ -111,6 +111,13 @@ class Bench(unittest.TestCase):
         self.assertEqual(self.paths(results), {131072: {"passed"}})
         self.assertEqual(results["results"][0]["in_place"]["reason"], "same_host")
 
+    def test_switched_off(self):
+        _, results = self.bench("all_reduce", "--ranks", 2, "--hosts", 2, "-b", "128K", "-e", "128K", "-n", 2,
+                                cinch=True, CINCH_MODE="off")
+        self.assertTrue(results["cinch"]["preloaded"])
+        self.assertEqual(self.paths(results), {131072: {"plain"}})
+        self.assertEqual(results["results"][0]["in_place"]["nmse"], 0)
+
     def test_nothing_is_left(self):
         """Cinch and its plugin report to files of the bench's own."""
         plugin = os.path.join(os.path.dirname(PRELOAD.split(":")[-1]), "libnccl-net-cinch.so")

@@ -66,9 +66,10 @@ void addRuns(CLI::App& command, Options& options) {
 
 void addJob(CLI::App& command, Options& options) {
   command
-      .add_option("--ranks", options.ranks,
-                  "start so many ranks on this host; default: what mpirun, torchrun or srun has started, "
-                  "else one for each GPU, and at least 2")
+      .add_option(
+          "--ranks", options.ranks,
+          "start so many ranks on this host; default: what mpirun, torchrun or srun has started, "
+          "else one for each GPU, and at least 2")
       ->check(CLI::Range(1, 1024));
   command
       .add_option("--hosts", options.hosts,

@@ -135,7 +135,9 @@ int runRank(const Options& options, const World& world) {
   setEnvironment(options, world);
   const Library library = loadLibrary(libraryPath(options));
   std::unique_ptr<ReportFile> reportFile;
-  if (library.cinch) reportFile = std::make_unique<ReportFile>(world.rank);
+  // With CINCH_MODE=off it counts nothing, and reports nothing.
+  if (library.cinch && processParams().params.mode != Mode::off)
+    reportFile = std::make_unique<ReportFile>(world.rank);
   const bool isFirst = world.rank == 0;
   const CallKind kind = findCollective(options.collective)->kind;
   Session session(library, world, options.idFile, options.timeoutSeconds);
