@@ -72,6 +72,7 @@ Result<std::unique_ptr<Queue>> Queue::create(Port& port, ibv_cq* completions, Qu
   std::unique_ptr<Queue> queue(new Queue(port, pair, wanted.cap.max_inline_data));
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
+  attributes.pkey_index = port.settings().partition;
   attributes.port_num = port.number();
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   CINCH_TRY(queue->change(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <cstring>
 
 #include "common/text.h"
@@ -81,6 +82,7 @@ Result<Settings> readSettings(Variable variable) {
   CINCH_TRY(readNumber(variable, "NCCL_IB_SPLIT_DATA_ON_QPS", {0, 1}, settings.splits));
   CINCH_TRY(readNumber(variable, "NCCL_IB_TIMEOUT", {0, 31}, settings.timeout));
   CINCH_TRY(readNumber(variable, "NCCL_IB_RETRY_CNT", {0, 7}, settings.retries));
+  CINCH_TRY(readNumber(variable, "NCCL_IB_PKEY", {0, UINT16_MAX}, settings.partition));
   CINCH_TRY(readChoice(variable, "NCCL_IB_SL", 15, settings.serviceLevel));
   CINCH_TRY(readChoice(variable, "NCCL_IB_TC", 255, settings.trafficClass));
   int relaxed = 2;

@@ -159,6 +159,19 @@ TEST_F(QueueTest, ConnectsToTheAddressOfThePeerByTheSettings) {
   EXPECT_EQ(changes[1].to.rnr_retry, 7);
 }
 
+TEST_F(QueueTest, BeginsInThePartitionOfTheSettings) {
+  FakePorts& ports = ports_;
+  Settings settings;
+  settings.partition = 3;
+  auto port = std::move(Port::open(ports.api, deviceAt(ports.api, 0), 1, settings).value());
+  ports.api.modifyQp = keepChange;
+  changes.clear();
+  const auto queue = Queue::create(*port, completions_[0], {4, 2});
+  ASSERT_TRUE(queue.ok());
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].to.pkey_index, 3);
+}
+
 TEST_F(QueueTest, UsesNoMoreThanItsOwnMtuAndTheLidOnInfiniband) {
   const auto queue = make(0);
   ports_.api.modifyQp = keepChange;

@@ -47,6 +47,7 @@ const Number kNumbers[] = {
     {"NCCL_IB_SPLIT_DATA_ON_QPS", 0, 1, 0, [](const Settings& it) { return it.splits; }},
     {"NCCL_IB_TIMEOUT", 0, 31, 20, [](const Settings& it) { return it.timeout; }},
     {"NCCL_IB_RETRY_CNT", 0, 7, 7, [](const Settings& it) { return it.retries; }},
+    {"NCCL_IB_PKEY", 0, 65535, 0, [](const Settings& it) { return it.partition; }},
     {"NCCL_IB_SL", 0, 15, -1,
      [](const Settings& it) { return it.serviceLevel ? long{*it.serviceLevel} : -1; }},
     {"NCCL_IB_TC", 0, 255, -1,
