@@ -28,6 +28,7 @@ CINCH_PACKAGES=(
 # Of tests/packages, which leaves out what is missing.
 CINCH_PACKAGING_PACKAGES=(
   "dpkg-dev         dpkg-shlibdeps"
+  "file             file"
   "pkg-config       pkg-config"
   "python3-venv     /usr/lib/python3*/ensurepip"
 )

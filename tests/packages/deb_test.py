@@ -12,8 +12,9 @@ NAMES = ("libcinch", "cinch-tools")
 class DebTest(PackageTest):
     def setUp(self):
         super().setUp()
-        if not shutil.which("dpkg-shlibdeps"):
-            self.skipTest("dpkg-shlibdeps is not installed (package dpkg-dev)")
+        for command, package in (("dpkg-shlibdeps", "dpkg-dev"), ("file", "file")):
+            if not shutil.which(command):
+                self.skipTest(f"{command} is not installed (package {package})")
         self.packages = [path for path in self.pack("DEB") if path.endswith(".deb")]
         self.root = os.path.join(self.folder, "root")
 
