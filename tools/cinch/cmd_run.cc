@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include "common/result.h"
 #include "interpose/real/nccl_content.h"
 #include "tools/cinch/commands.h"
+#include "tools/cinch/installation.h"
 
 namespace cinch {
 namespace {
@@ -21,9 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPreload = "LD_PRELOAD";
 constexpr const char* kLibraryPath = "LD_LIBRARY_PATH";
-constexpr const char* kLibrary = "libcinch.so";
-// Where the libraries lie, seen from the program: a build tree, and an installation.
-constexpr const char* kFolders[] = {"../lib", "../" CINCH_INSTALL_LIBDIR};
 
 // A plugin that NCCL loads where a variable names it.
 struct Plugin {
@@ -33,8 +30,8 @@ struct Plugin {
   const char* exclusive;  // another variable with which the user makes the same choice, or null
 };
 
-constexpr Plugin kNetPlugin = {"--net", "libnccl-net-cinch.so", "NCCL_NET_PLUGIN", "NCCL_NET"};
-constexpr Plugin kTunerPlugin = {"--tuner", "libnccl-tuner-cinch.so", "NCCL_TUNER_PLUGIN", nullptr};
+constexpr Plugin kNetPlugin = {"--net", kNetLibrary, "NCCL_NET_PLUGIN", "NCCL_NET"};
+constexpr Plugin kTunerPlugin = {"--tuner", kTunerLibrary, "NCCL_TUNER_PLUGIN", nullptr};
 
 // The value of a variable; empty where unset.
 std::string_view valueOf(const char* name) {
@@ -42,38 +39,24 @@ std::string_view valueOf(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Absolute path of one of Cinch's libraries; empty where it is not beside this program.
-std::string findLibrary(const char* name) {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  for (const char* folder : kFolders) {
-    const fs::path path = (program.parent_path() / folder / name).lexically_normal();
-    if (fs::exists(path, error)) return path.string();
-  }
-  return {};
-}
-
 bool isLibraryFile(std::string_view path) {
   std::error_code error;
-  return fs::path(path).filename() == kLibrary && fs::exists(path, error);
+  return fs::path(path).filename() == kPreloadLibrary && fs::exists(path, error);
 }
 
 // True where the colon- or space-separated list `preloads` loads Cinch already.
 bool loadsCinch(std::string_view preloads) {
-  while (!preloads.empty()) {
-    const size_t end = std::min(preloads.find_first_of(": "), preloads.size());
-    if (isLibraryFile(preloads.substr(0, end))) return true;
-    preloads.remove_prefix(std::min(end + 1, preloads.size()));
-  }
+  for (const std::string& path : splitList(preloads, ": "))
+    if (isLibraryFile(path)) return true;
   return false;
 }
 
 // Puts Cinch in front of what the user preloads.
 Result<void> setPreload() {
-  const std::string library = findLibrary(kLibrary);
+  const std::string library = findLibrary(kPreloadLibrary);
   if (library.empty()) {
-    return errorf(Status::systemError, "%s is not where this program looks, in %s or %s beside it",
-                  kLibrary, kFolders[0], kFolders[1]);
+    return errorf(Status::systemError, "%s is not where this program looks, in ../lib beside it",
+                  kPreloadLibrary);
   }
   if (library.find_first_of(": ") != std::string::npos) {
     return errorf(Status::systemError,
@@ -127,19 +110,6 @@ Result<void> prepareEnvironment(const RunOptions& options) {
   if (options.net) CINCH_TRY(setPlugin(kNetPlugin));
   if (options.tuner) CINCH_TRY(setPlugin(kTunerPlugin));
   return setPreload();
-}
-
-// The file that a command's name stands for; empty where there is none.
-std::string findProgram(const std::string& name) {
-  if (name.find('/') != std::string::npos) return name;
-  std::string_view folders = valueOf("PATH");
-  while (!folders.empty()) {
-    const size_t end = std::min(folders.find(':'), folders.size());
-    const std::string path = std::string(folders.substr(0, end)) + "/" + name;
-    if (access(path.c_str(), X_OK) == 0) return path;
-    folders.remove_prefix(std::min(end + 1, folders.size()));
-  }
-  return {};
 }
 
 // A preloaded library never runs in a program that holds its own NCCL, so nobody else can say it.

@@ -8,6 +8,7 @@
 namespace cinch {
 
 inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;  // of `cinch doctor`: something would go wrong
 inline constexpr int kExitUsage = 2;
 // Of `cinch run`, as env(1) and timeout(1) have them; every other status is the command's own.
 inline constexpr int kExitCannotRun = 125;
@@ -77,6 +78,15 @@ struct StatsOptions {
 
 // Prints what all ranks together have done, from the report of each.
 int showStats(const StatsOptions& options);
+
+struct DoctorOptions {
+  std::vector<std::string> command;  // that would be run; may be empty
+  OutputFormat format = OutputFormat::text;
+};
+
+// Prints what would happen to a job on this machine, a line for each check. kExitFailed where one
+// has failed.
+int diagnose(const DoctorOptions& options);
 
 namespace bench {
 struct Options;

@@ -13,10 +13,13 @@ namespace {
 
 using cinch::OutputFormat;
 
-// How many of the arguments are Cinch's own. Those of `run` end at the command: after "--", or at
-// the first word that is not an option. What follows is taken as it is, further "--" included.
+// How many of the arguments are Cinch's own. Those of `run` and `doctor` end at the command: after
+// "--", or at the first word that is not an option. What follows is taken as it is, further "--"
+// included.
 int countOwnArguments(int argc, char** argv) {
-  if (argc < 2 || strcmp(argv[1], "run") != 0) return argc;
+  const bool hasCommand =
+      argc >= 2 && (strcmp(argv[1], "run") == 0 || strcmp(argv[1], "doctor") == 0);
+  if (!hasCommand) return argc;
   int own = 2;
   while (own < argc && argv[own][0] == '-' && strcmp(argv[own], "--") != 0) ++own;
   return own;
@@ -102,6 +105,14 @@ void addStats(CLI::App& app, cinch::StatsOptions& options, int& status) {
   stats->callback([&options, &status] { status = cinch::showStats(options); });
 }
 
+void addDoctor(CLI::App& app, cinch::DoctorOptions& options, int& status) {
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "print what would happen to a job here: cinch doctor [--json] [-- COMMAND ...]");
+  doctor->add_flag_callback(
+      "--json", [&options] { options.format = OutputFormat::json; }, "as JSON");
+  doctor->callback([&options, &status] { status = cinch::diagnose(options); });
+}
+
 void addBench(CLI::App& app, cinch::bench::Options& options, int& status) {
   CLI::App* bench = app.add_subcommand(
       "bench", "measure a collective as nccl-tests does: cinch bench all_reduce -b 8 -e 64M -f 2");
@@ -132,11 +143,14 @@ int main(int argc, char** argv) {
   cinch::bench::Options benchOptions;
   cinch::tune::Options tuneOptions;
   cinch::StatsOptions statsOptions;
+  cinch::DoctorOptions doctorOptions;
+  doctorOptions.command = runOptions.command;
   int status = cinch::kExitOk;
   addRun(app, runOptions, status);
   addConfig(app, configFormat, status);
   addExplain(app, explainOptions, explainedCall, status);
   addStats(app, statsOptions, status);
+  addDoctor(app, doctorOptions, status);
   addBench(app, benchOptions, status);
   addTune(app, tuneOptions, status);
   try {
