@@ -49,7 +49,11 @@ def count(faults):
 def mistakes():
     """Of each, how it is not named."""
     import job_mistakes
+    import misconfigurations
 
+    for row in misconfigurations.rows(BUILD):
+        fault = misconfigurations.faults(BUILD, row)
+        yield fault and f"{row.title}: {fault}"
     for mistake in job_mistakes.MISTAKES:
         yield job_mistakes.run(mistake, BUILD)
 

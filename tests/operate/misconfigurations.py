@@ -33,6 +33,7 @@ class Place:
     environment: Dict[str, str]
     command: List[str] = field(default_factory=list)
     cinch: str = ""
+    start: List[str] = field(default_factory=list)  # what comes before `cinch`
     descriptors: Optional[int] = None
 
     def path(self, name):
@@ -134,6 +135,21 @@ def lost_interpreter(place):
     place.command = [place.write("script", "#!/no/such/interpreter\n", 0o755)]
 
 
+# Only root can make a machine look as if it had another driver, and only for one process.
+MOUNT = ["unshare", "--mount", "sh", "-ec",
+         'mount -t tmpfs none /proc/driver; mkdir /proc/driver/nvidia; echo "$0" >/proc/driver/nvidia/version; "$@"']
+
+
+def old_driver(place):
+    place.start = [*MOUNT, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.82.01  Wed Oct 27 21:21:55 UTC 2021"]
+
+
+def can_plant_driver(build):
+    """Of a codec for GPUs alone it can be said which driver it needs."""
+    has_codec = os.path.exists(os.path.join(build, "lib", "libcinch-codec-cuda.so"))
+    return has_codec and subprocess.run([*MOUNT, "", "true"], check=False, capture_output=True).returncode == 0
+
+
 def other_interposer(place):
     """Something else in front of NCCL, which does nothing."""
     source = place.write("other.c", "int ncclAllReduce(void) { return 0; }\n")
@@ -142,6 +158,7 @@ def other_interposer(place):
     place.environment.update(LD_PRELOAD=library)
 
 
+DRIVER = Row("a driver that is too old", old_driver, "driver", "fail", "update the driver to")
 ROWS = [
     Row("few descriptors", few_descriptors, "descriptors", "fail", "ulimit -n"),
     Row("a name that is no setting", setting(CINCH_CODEK="q4"), "settings", "fail", "correct"),
@@ -183,6 +200,11 @@ ROWS = [
 ]
 
 
+def rows(build):
+    """Those that can be planted here."""
+    return ROWS + [DRIVER] * can_plant_driver(build)
+
+
 def limit_descriptors(place):
     if place.descriptors is None:
         return None
@@ -206,7 +228,7 @@ def doctor(place, *options):
     """`cinch doctor` there: its exit status, stdout and stderr."""
     # Only this process is to be started with what is planted in LD_PRELOAD.
     return subprocess.run(
-        [place.cinch, "doctor", *options, "--", *place.command], env=place.environment,
+        [*place.start, place.cinch, "doctor", *options, "--", *place.command], env=place.environment,
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=DEADLINE,
         preexec_fn=limit_descriptors(place))
 
@@ -239,8 +261,3 @@ def faults(build, row):
     if not any(says(row, check["name"], check["verdict"], check["fix"]) for check in report["checks"]):
         return f"not in the JSON: {as_json.stdout}"
     return ""
-
-
-def is_named(build, row):
-    """For reports: whether doctor names what the row plants."""
-    return not faults(build, row)

@@ -10,8 +10,8 @@
 namespace cinch::doctor {
 namespace {
 
-// NCCL 2.18 to 2.30 are those that Cinch was tried with.
-constexpr int kOldestNccl = 18, kNewestNccl = 30;
+// NCCL 2.18 to 2.32: tests/wheels/nccl_releases.py.
+constexpr int kOldestNccl = 18, kNewestNccl = 32;
 
 struct DriverNeed {
   int cudaMajor;

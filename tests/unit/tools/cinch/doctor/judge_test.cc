@@ -130,8 +130,8 @@ TEST(DoctorNccl, Versions) {
   expect(judgeNccl({{"/n", "2.28.9"}, {"/o", "2.1.2"}}, gpu), "nccl", Verdict::pass);
   expect(judgeNccl({{"/n", "2.17.1"}}, gpu), "nccl", Verdict::fail, "2.18");
   expect(judgeNccl({{"/n", "2.18.1"}}, gpu), "nccl", Verdict::pass);
-  expect(judgeNccl({{"/n", "2.30.4"}}, gpu), "nccl", Verdict::pass);
-  expect(judgeNccl({{"/n", "2.31.0"}}, gpu), "nccl", Verdict::warn, "observe");
+  expect(judgeNccl({{"/n", "2.32.3"}}, gpu), "nccl", Verdict::pass);
+  expect(judgeNccl({{"/n", "2.33.0"}}, gpu), "nccl", Verdict::warn, "observe");
   expect(judgeNccl({{"/n", ""}}, gpu), "nccl", Verdict::warn, "NCCL_DEBUG");
 }
 
