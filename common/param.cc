@@ -187,6 +187,10 @@ std::string metricsPath(const Params& params) {
   return pathOr(params.metrics, "cinch.%h.%p");
 }
 
+std::string tracePath(const Params& params) {
+  return pathOr(params.trace, "cinch.%h.%p");
+}
+
 std::string cacheFolder(const Params& params) {
   if (!params.cacheDir.empty()) return expandPath(params.cacheDir);
   const auto below = [](const char* variable, const char* folder) {

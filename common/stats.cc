@@ -196,6 +196,10 @@ std::string Report::metrics() const {
   return formatMetrics(state_->figures(), state_->origin());
 }
 
+ReportOrigin Report::origin() const {
+  return state_->origin();
+}
+
 Result<void> Report::write(const std::string& path) const {
   std::lock_guard lock(state_->writing);
   const std::vector<CommFigures> figures = state_->figures();

@@ -17,6 +17,8 @@
 
 namespace cinch {
 
+struct ReportOrigin;
+
 // A running figure that any thread may add to.
 using Counter = std::atomic<uint64_t>;
 
@@ -145,6 +147,8 @@ class Report {
   std::string json() const;
   // For Prometheus (metrics_format.h).
   std::string metrics() const;
+  // Of what is written now (stats_format.h).
+  ReportOrigin origin() const;
   // Writes path.txt and path.json, as common/report_file.h says.
   Result<void> write(const std::string& path) const;
   // Writes path.prom in the same way.

@@ -63,6 +63,8 @@ CommState::CommState(const RealNccl& real, ncclComm_t comm, int rank, int nRanks
       joining_(std::move(joining)),
       agreement_(joining_->agreement()) {
   facts_.nRanks = nRanks;
+  if (!params_.trace.empty())
+    tracer = std::make_unique<CallTracer>(name, static_cast<uint64_t>(params_.traceEvery));
 }
 
 Result<void> CommState::settle() {

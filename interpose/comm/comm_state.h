@@ -17,6 +17,7 @@
 #include "common/param.h"
 #include "common/stats.h"
 #include "interpose/comm/bucket_layers.h"
+#include "interpose/comm/call_tracer.h"
 #include "interpose/comm/codec_stream.h"
 #include "interpose/comm/comm_plan.h"
 #include "interpose/comm/join.h"
@@ -118,7 +119,8 @@ class CommState {
   const std::string name;  // "communicator 1 rank 0 of 4"
   CommResources resources;
   Workspace workspace;
-  CodecStream codecStream;  // where some slot's calls have chunks that may overlap
+  CodecStream codecStream;             // where some slot's calls have chunks that may overlap
+  std::unique_ptr<CallTracer> tracer;  // null without CINCH_TRACE
   ReductionOps ops;
   CommPlan commPlan;
 

@@ -13,8 +13,10 @@
 
 #include "common/log.h"
 #include "common/param.h"
+#include "common/replace_file.h"
 #include "common/signals_blocked.h"
 #include "interpose/comm/rule_source.h"
+#include "interpose/comm/trace_log.h"
 #include "interpose/policy/policy.h"
 
 namespace cinch {
@@ -52,7 +54,7 @@ void armOnce() {
   armedPid.store(getpid());
   std::atexit(writeReport);
   const Params& params = processParams().params;
-  if (statsPath(params).empty() && metricsPath(params).empty()) return;
+  if (statsPath(params).empty() && metricsPath(params).empty() && tracePath(params).empty()) return;
   writeReport();
   startWriter();
 }
@@ -65,6 +67,16 @@ void warnOf(const Result<void>& written) {
   const std::lock_guard lock(mutex);
   if (said.insert(written.error().message).second)
     CINCH_WARN("STATS", "%s", written.error().message.c_str());
+}
+
+Result<void> writeTrace(const std::string& path) {
+  static std::mutex mutex;  // two writers of one process share the temporary name
+  const std::lock_guard lock(mutex);
+  const std::string text = formatTrace(processTrace().figures(processReport().origin()));
+  const Result<void> written = replaceFile(path + ".trace.json", text);
+  if (written) return {};
+  return errorf(written.error().status, "%s (CINCH_TRACE says where the trace goes)",
+                written.error().message.c_str());
 }
 
 static_assert(kReasonCount <= kMaxReasons);
@@ -103,6 +115,7 @@ void writeReport() {
   const std::string report = statsPath(params), metrics = metricsPath(params);
   if (!report.empty()) warnOf(processReport().write(report));
   if (!metrics.empty()) warnOf(processReport().writeMetrics(metrics));
+  if (const std::string trace = tracePath(params); !trace.empty()) warnOf(writeTrace(trace));
 }
 
 }  // namespace cinch

@@ -10,6 +10,7 @@
 #include "interpose/execute/exchange.h"
 #include "interpose/execute/hosts.h"
 #include "interpose/execute/stages.h"
+#include "interpose/execute/trace.h"
 #include "interpose/real/nccl_try.h"
 
 namespace cinch {
@@ -44,6 +45,16 @@ Result<void> spread(BatchItem& item, uint32_t) {
   return hasLanes(item) ? spreadParts(item) : Result<void>();
 }
 
+// NCCL launches a group's messages where it is closed, behind the codes.
+Result<void> traceExchange(BatchItem& item, uint32_t chunk) {
+  if (item.plan.exchanges()) beginMessages(item, TracedStage::exchange, chunk);
+  return {};
+}
+Result<void> traceGather(BatchItem& item, uint32_t chunk) {
+  if (item.plan.gathers()) beginMessages(item, TracedStage::gather, chunk);
+  return {};
+}
+
 // What is summed up first is coded later.
 Result<void> encodeGiven(BatchItem& item, uint32_t chunk) {
   return hasLanes(item) && chunk == 0 ? openStages(item) : encodeStage(item, chunk);
@@ -51,7 +62,8 @@ Result<void> encodeGiven(BatchItem& item, uint32_t chunk) {
 Result<void> encodeSum(BatchItem& item, uint32_t chunk) {
   if (!hasLanes(item)) return {};
   CINCH_TRY(sumStage(item));
-  return encodeStage(item, chunk);
+  CINCH_TRY(encodeStage(item, chunk));
+  return traceExchange(item, chunk);
 }
 
 Result<void> settleLaunch(BatchItem& item) {
@@ -146,6 +158,7 @@ Result<void> Batch::exchangeAll(uint32_t wave, uint32_t chunk, bool isRecorded) 
   }
   // NCCL launches at the end of the group, so the codes may still be on their way when it records.
   if (done.ok()) done = each(wave, chunk, encodeGiven);
+  if (done.ok()) done = each(wave, chunk, traceExchange);
   CINCH_TRY(closeGroup(wave, done));
   return each(wave, chunk, noteExchange);
 }
@@ -159,6 +172,7 @@ Result<void> Batch::groupOfLanes(uint32_t wave, ChunkStage messages) {
 
 Result<void> Batch::gatherAll(uint32_t wave, uint32_t chunk) {
   if (!gathers(wave, chunk)) return {};
+  CINCH_TRY(each(wave, chunk, traceGather));
   CINCH_TRY_NCCL(real_.GroupStart(), "cannot open a group");
   CINCH_TRY(closeGroup(wave, each(wave, chunk, gather)));
   return each(wave, chunk, noteGather);

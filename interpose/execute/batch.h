@@ -23,11 +23,12 @@ struct BatchItem {
   bool connectOnly = false;  // exchange whatever is there, to have NCCL connect; no codec
   CollectivePlan plan{};     // which it follows; Batch sets it when its wave begins
   std::optional<uint64_t>
-      examined{};           // the number of the call where it is to be examined; likewise
-  bool isMeasured = false;  // this rank looks at what comes out
-  bool isAlone = false;     // among those of its communicator in the batch; Batch sets it
-  WorkspaceUse use{};       // where and when it runs; Batch sets it
-  Residuals residuals{};    // which it uses; Batch sets them
+      examined{};                // the number of the call where it is to be examined; likewise
+  bool isMeasured = false;       // this rank looks at what comes out
+  bool isAlone = false;          // among those of its communicator in the batch; Batch sets it
+  WorkspaceUse use{};            // where and when it runs; Batch sets it
+  Residuals residuals{};         // which it uses; Batch sets them
+  TracedCall* traced = nullptr;  // where it is sampled for CINCH_TRACE; Batch sets it
 };
 
 // The stages of all `items`, which must outlive it: encode; one group of every exchange; reduce;

@@ -1,6 +1,7 @@
 #include "interpose/execute/prepare.h"
 
 #include "common/log.h"
+#include "interpose/execute/trace.h"
 
 namespace cinch {
 namespace {
@@ -45,6 +46,7 @@ void allocate(CommState& comm, Slot& slot, CUstream_st* stream) {
       comm.workspace.reserve(device, slot.roomBytes(), slot.checkup ? slot.plan.inputBytes() : 0);
   if (done.ok() && slot.plan.nChunks() > 1 && !comm.codecStream)
     done = comm.codecStream.allocate(device);
+  if (done.ok()) allocateTracer(comm);
   if (done.ok()) done = comm.workspace.begin(stream, 0);
   if (done.ok()) {
     const Result<void> allocated = slot.allocate(device, stream);

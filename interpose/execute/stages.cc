@@ -2,6 +2,7 @@
 
 #include "interpose/execute/checkup.h"
 #include "interpose/execute/hosts.h"
+#include "interpose/execute/trace.h"
 
 namespace cinch {
 namespace {
@@ -229,6 +230,7 @@ Result<void> openStages(BatchItem& item) {
   const CurrentDevice current(device, item.comm->resources.cudaDevice);
   CINCH_TRY(item.comm->workspace.begin(item.call.stream, item.captureId));
   if (item.connectOnly) return {};
+  beginTrace(item);
   if (!isCaptured(item)) CINCH_TRY(item.slot->enterPlan(device, item.call.stream));
   CINCH_TRY(takeResiduals(item));
   if (!hasLanes(item)) CINCH_TRY(probeInput(item));
@@ -253,7 +255,10 @@ Result<void> encodeStage(BatchItem& item, uint32_t chunk) {
   const CurrentDevice current(device, item.comm->resources.cudaDevice);
   const EncodeLaunch launch =
       item.plan.exchanges() ? encodeAllButOwn(item, chunk) : encodeOwn(item);
-  CINCH_TRY_DEVICE(device, device.encode(&launch, codecStreamOf(item)), "cannot encode");
+  {
+    const CodecTrace trace(item, TracedStage::encode, chunk, codecStreamOf(item));
+    CINCH_TRY_DEVICE(device, device.encode(&launch, codecStreamOf(item)), "cannot encode");
+  }
   return handToCaller(item);
 }
 
@@ -263,7 +268,10 @@ Result<void> reduceStage(BatchItem& item, uint32_t chunk) {
   const CurrentDevice current(device, item.comm->resources.cudaDevice);
   CINCH_TRY(awaitMessage(item, CodecStream::Message::exchanged, chunk));
   const ReduceLaunch launch = item.plan.isPair ? reducePairOf(item, chunk) : reduceOf(item, chunk);
-  CINCH_TRY_DEVICE(device, device.reduce(&launch, codecStreamOf(item)), "cannot reduce");
+  {
+    const CodecTrace trace(item, TracedStage::reduce, chunk, codecStreamOf(item));
+    CINCH_TRY_DEVICE(device, device.reduce(&launch, codecStreamOf(item)), "cannot reduce");
+  }
   return handToCaller(item);
 }
 
@@ -273,7 +281,10 @@ Result<void> decodeStage(BatchItem& item, uint32_t chunk) {
   const CurrentDevice current(device, item.comm->resources.cudaDevice);
   CINCH_TRY(awaitMessage(item, CodecStream::Message::gathered, chunk));
   const DecodeLaunch launch = decodeOf(item, chunk);
-  CINCH_TRY_DEVICE(device, device.decode(&launch, codecStreamOf(item)), "cannot decode");
+  {
+    const CodecTrace trace(item, TracedStage::decode, chunk, codecStreamOf(item));
+    CINCH_TRY_DEVICE(device, device.decode(&launch, codecStreamOf(item)), "cannot decode");
+  }
   // Where it is spread next.
   return hasLanes(item) && launch.call.endsCall ? handToCaller(item) : Result<void>();
 }
@@ -283,6 +294,7 @@ Result<void> closeStages(BatchItem& item) {
   CINCH_TRY(handToCaller(item));
   if (!item.connectOnly) {
     endTurn(*item.comm, item.turn, item.call.stream, true);
+    endTrace(item);
     CINCH_TRY(noteResult(item));
     CINCH_TRY(finishCall(item));
   }
@@ -292,15 +304,18 @@ Result<void> closeStages(BatchItem& item) {
 void joinStages(const BatchItem& item) {
   const CurrentDevice current(deviceOf(item), item.comm->resources.cudaDevice);
   (void)handToCaller(item);
+  dropTrace(item);
 }
 
 Result<void> noteExchange(BatchItem& item, uint32_t chunk) {
   const CurrentDevice current(deviceOf(item), item.comm->resources.cudaDevice);
+  endMessages(item, TracedStage::exchange, chunk);
   return note(item, CodecStream::Message::exchanged, chunk);
 }
 
 Result<void> noteGather(BatchItem& item, uint32_t chunk) {
   const CurrentDevice current(deviceOf(item), item.comm->resources.cudaDevice);
+  endMessages(item, TracedStage::gather, chunk);
   return note(item, CodecStream::Message::gathered, chunk);
 }
 

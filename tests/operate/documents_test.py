@@ -50,7 +50,8 @@ class Documents(unittest.TestCase):
         self.assertGreater(len(blocks) - len(left_out), 10)
 
     def test_what_fails_is_found(self):
-        page = "```\ntrue\nfalse\n```\n```python\n(\n```\n<!-- not run: why -->\n```\nfalse\n```\n```sh\n# a\necho \\\nb\n```\n"
+        page = ("```\ntrue\nfalse\n```\n```python\n(\n```\n"
+                "<!-- not run: why -->\n```\nfalse\n```\n```sh\n# a\necho \\\nb\n```\n")
         self.assertEqual([block.reason for block in documents.blocks(page)], [None, "why", None])
         faults = list(documents.run(page, BUILD))
         self.assertEqual([fault != "" for fault in faults], [False, True, False])

@@ -173,7 +173,7 @@ class Rules(Base):
         outcomes = launch(3, rank_env={1: {"CINCH_RULES": "pass dtype=bf16"}}, count=50000)
         self.assert_done(outcomes)
         for outcome in outcomes:
-            self.assertRegex(outcome.output, r"WARN.*rank 1 .*rules=[0-9a-f]{16} there, none on rank 0")
+            self.assertRegex(outcome.output, r"WARN.*rank 1 .*CINCH_RULES-hash=[0-9a-f]{16} there, none on rank 0")
             self.assertLess(max(nmse for nmse, _, _ in calls(outcome)), 1e-5)
 
     def test_bad_ones_are_named_and_all_pass(self):
