@@ -58,6 +58,14 @@ class Documents(unittest.TestCase):
         (warned,) = documents.run("```\nCINCH_CODECS=q4 cinch run -- true\n```\n", BUILD)
         self.assertIn("did you mean CINCH_CODEC", warned)
 
+    def test_measured_figures_are_those_of_the_results(self):
+        measured = documents.read("README.md").split("## Measured\n", 1)[1].split("\n## ", 1)[0]
+        rows = [line for line in measured.splitlines() if line.startswith("| 1")]
+        figures = [figure for row in rows for figure in re.findall(r"\d+(?:\.\d+)?x?(?=[ )])", row.split("|", 2)[2])]
+        self.assertEqual(len(figures), 12)
+        results = documents.read("docs/results.md")
+        self.assertEqual([figure for figure in figures if not re.search(rf"[ (]{re.escape(figure)}[ )]", results)], [])
+
     def test_links(self):
         pages = glob.glob(f"{documents.ROOT}/*.md") + glob.glob(f"{documents.ROOT}/docs/**/*.md", recursive=True)
         self.assertGreater(len(pages), 20)
