@@ -14,7 +14,8 @@ Result<Buffer> Buffer::allocate(const DeviceTable& device, size_t nBytes, Where 
   const int error = where == Where::host ? device.allocateHost(&buffer.memory_, nBytes)
                                          : device.allocate(&buffer.memory_, nBytes);
   if (error != 0)
-    return errorf(Status::cudaError, "cannot allocate %zu bytes of %s memory: %s", nBytes,
+    return errorf(Status::cudaError,
+                  "cannot allocate %zu bytes of %s memory: %s; leave more of it free", nBytes,
                   where == Where::host ? "pinned host" : "device", device.errorName(error));
   buffer.device_ = &device;
   buffer.nBytes_ = nBytes;

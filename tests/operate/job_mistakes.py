@@ -20,9 +20,9 @@ NOWHERE = "/dev/null/none"
 class Mistake:
     """A job of two ranks with `settings`, those of rank 1 in `other`; files of FOLDER by name in
     `files`, as (content, mode). One of its ranks says `cause` and, in the same line, `remedy`.
-    `goes_on`: all the same it ends well, with sums that are right."""
+    `goes_on`: all the same it ends well, with sums that are right. `start`: what starts a rank."""
 
-    def __init__(self, name, settings, cause, remedy, other=None, files=None, goes_on=True, arguments=()):
+    def __init__(self, name, settings, cause, remedy, other=None, files=None, goes_on=True, arguments=(), start=()):
         self.name = name
         self.settings = settings
         self.other = other or {}
@@ -30,6 +30,7 @@ class Mistake:
         self.cause, self.remedy = cause, remedy
         self.goes_on = goes_on
         self.arguments = arguments
+        self.start = start
 
 
 NET = {"NCCL_NET_PLUGIN": "{build}/lib/libnccl-net-cinch.so"}
@@ -68,6 +69,10 @@ MISTAKES = [
             "CINCH_PLAN=.*/plan", "should be record:FILE or replay:FILE"),
     Mistake("plan of something else", {"CINCH_PLAN": "replay:{folder}/plan"}, "plan: line 1 is not", "cinch-plan 1",
             files={"plan": ("hello\n", 0o644)}),
+    # Of 250 MB for each buffer there is room for the program's two, and for NCCL, but not for a third one.
+    Mistake("no free memory", {"MALLOC_ARENA_MAX": "1"}, "passes from here on: .*cannot allocate .* of device memory",
+            "leave more of it free", arguments=("--count", "64000000", "--calls", "5"),
+            start=("prlimit", f"--as={1250 << 20}")),
     Mistake("no memory for residuals", {"CINCH_ERROR_FEEDBACK": "1", "CINCH_RESIDUAL_MEMORY": "1M"},
             "no room within CINCH_RESIDUAL_MEMORY", "raise it, or use CINCH_RESIDUAL=int8",
             arguments=("--count", "4000000")),
@@ -110,8 +115,8 @@ def run(mistake, build):
     build = os.path.abspath(build)
     with tempfile.TemporaryDirectory() as folder:
         settings, other = place(mistake, build, folder)
-        outcomes = run_ranks([f"{build}/tests/interpose_rank", "--count", "100000", "--calls", "6", *mistake.arguments],
-                             2, settings, {1: other}, deadline=DEADLINE)
+        program = [*mistake.start, f"{build}/tests/interpose_rank", "--count", "100000", "--calls", "6"]
+        outcomes = run_ranks([*program, *mistake.arguments], 2, settings, {1: other}, deadline=DEADLINE)
     return fault(mistake, outcomes)
 
 
