@@ -26,8 +26,8 @@ Result<std::vector<Device*>> openVerbs([[maybe_unused]] Device& sockets) {
   const Result<const ib::VerbsApi*> verbs = ib::loadVerbs();
   if (!verbs) return verbs.error();
   // Never destroyed: NCCL's threads may use them until the process ends.
-  auto& caretaker = *new ib::Caretaker;
-  const auto& all =
+  static auto& caretaker = *new ib::Caretaker;
+  static const auto& all =
       *new ib::Devices(ib::openDevices(*verbs.value(), settings.value(), sockets, caretaker));
   std::vector<Device*> devices;
   if (!all.devices.empty()) CINCH_TRY(caretaker.startThread());
@@ -64,7 +64,8 @@ Result<std::vector<Device*>> choose(const Params& params) {
 }  // namespace
 
 Result<std::span<Device* const>> devices() {
-  static const Result<std::vector<Device*>> all = choose(processParams().params);
+  // Never destroyed, as what it names.
+  static const auto& all = *new Result<std::vector<Device*>>(choose(processParams().params));
   if (!all) return all.error();
   return std::span<Device* const>(all.value());
 }
