@@ -42,6 +42,9 @@ def _groups():
     yield "attention", rows("attention", 600, ("q2", "h2"), every)
     yield "attention, more seeds", rows("attention", 600, ("h2",), every, range(4, 13))
     yield "convolution, more seeds", rows("convolution", 400, ("q2",), every, range(4, 13))
+    yield "convolution, 3 and 4 bits, more seeds", rows(
+        "convolution", 400, ("q3", "q4"), every, range(4, 13)
+    )
     yield "attention, longer", rows("attention", 1800, ("h2",), (NONE, LOW), (1, 2))
     yield "long, all", rows("lm", 5000, ("c2", "h2"), every, (1,), rate=0.5)
     yield "clip", rows("lm", 600, ("q2",), every, clip=0.9)

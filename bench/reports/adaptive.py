@@ -1,6 +1,7 @@
 """Slots, layers, adaptive precision, and what is learned with it: replays of recorded jobs, layers
 from PyTorch DDP's own messages, bytes at equal error on gradients recorded now, training runs with
-and without Cinch, and a part of the study of error feedback. Takes about ten minutes on two cores."""
+and without Cinch, and a part of the study of error feedback. Takes about a quarter of an hour on
+two cores."""
 
 import json
 import os
@@ -22,7 +23,7 @@ cmake --build --preset release
 PYTHON = "/usr/bin/python3"
 
 # The parts of the study that fit into some minutes; bench/feedback/matrix.py has all.
-STUDIED = ("2 bits", "3 and 4 bits")
+STUDIED = ("2 bits", "3 and 4 bits", "attention", "convolution")
 
 # What a training run may cost: percent of fp32's held-out loss, and bits per value.
 WITHIN, BITS = 0.5, 3.3

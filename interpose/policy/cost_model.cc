@@ -315,8 +315,8 @@ std::optional<double> breakEvenRate(Scheme scheme, const CostedCall& call, CostF
 std::optional<double> gaussianNmse(const codec::CodecInfo& codec) {
   constexpr uint64_t kBlock = 128;
   constexpr double kSquaredRange = 27.3;  // mean of that of 128 Gaussian values of variance 1
-  const auto error =
-      predictError(codec, {.count = kBlock, .power = kBlock, .squaredRanges = kSquaredRange});
+  const auto error = predictError(
+      codec, Rounding::nearest, {.count = kBlock, .power = kBlock, .squaredRanges = kSquaredRange});
   return error ? std::optional(*error / kBlock) : std::nullopt;
 }
 

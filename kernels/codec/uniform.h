@@ -1,5 +1,8 @@
 // Blockwise uniform codes between the smallest and the largest value of a block ("min-max").
 // docs/wire-format.md, "q2 to q8".
+//
+// Two bits are too few for both ends and the many values between: rounded to nearest, their levels
+// span a part of the range (docs/decisions/016-levels-of-two-bits.md).
 #pragma once
 
 #include "kernels/codec/codec.h"
@@ -61,18 +64,26 @@ struct UniformCodec {
   CINCH_HD static constexpr StepAndMinimum blockMeta(core::ValueRange range, uint32_t,
                                                      Rounding rounding) {
     if (!range.isFinite()) return kMarked;
-    constexpr float kPerCode = 1.0f / static_cast<float>((1u << bits) - 1);
     const float low = range.lowest(), high = range.highest();
     if (rounding == Rounding::stochastic) {
       // Rounded outwards: a value beyond the codes would be biased.
       const uint16_t minimum = bf16Below(low);
       return withStep(bf16Above((high - Bf16::toFloat(minimum)) * kPerCode), minimum);
     }
-    return withStep(Bf16::fromFloat((high - low) * kPerCode), Bf16::fromFloat(low));
+    const float width = high - low;
+    if constexpr (bits > 2)
+      return withStep(Bf16::fromFloat(width * kPerCode), Bf16::fromFloat(low));
+    return withStep(Bf16::fromFloat(width * (kSpan * kPerCode)),
+                    Bf16::fromFloat(low + width * kMargin));
   }
   CINCH_HD static constexpr NoMeta groupMeta(core::ValueRange, StepAndMinimum) { return {}; }
 
  private:
+  static constexpr float kPerCode = 1.0f / static_cast<float>((1u << bits) - 1);
+  // Of the range: what two bits span, and what they leave out at either end.
+  static constexpr float kSpan = 0.85f;
+  static constexpr float kMargin = 0.075f;
+
   CINCH_HD static constexpr StepAndMinimum withStep(uint16_t step, uint16_t minimum) {
     const bool isConstant = Bf16::toFloat(step) < core::kSmallestScale;
     return {isConstant ? uint16_t{0} : step, minimum};

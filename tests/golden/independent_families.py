@@ -88,8 +88,12 @@ class Uniform(Codec):
             minimum = bf16_not_above(low)
             step = bf16_not_below(multiply(add(high, -value_of(BF16, minimum)), per_code))
         else:
-            minimum = bits_of(BF16, low)
-            step = bits_of(BF16, multiply(add(high, -low), per_code))
+            width, lowest = add(high, -low), low
+            if self.bits == 2:
+                lowest = add(low, multiply(width, fp32(0.075)))
+                per_code = multiply(fp32(0.85), per_code)
+            minimum = bits_of(BF16, lowest)
+            step = bits_of(BF16, multiply(width, per_code))
         return (step if value_of(BF16, step) >= SMALLEST_SCALE else 0), minimum
 
     def encode(self, values, dither):
@@ -137,7 +141,7 @@ class Rotated(Codec):
     """After rotation; all of a block exists."""
 
     rotated = True
-    TABLES = {2: (divide(1.0, 78.0), 0.0, 117.0, [36, 120]),
+    TABLES = {2: (divide(1.0, 78.0), 0.0, 117.0, [39, 126]),
               3: (fp32(0.0252), fp32(1.895e-7), 192.0, [20, 60, 107, 172]),
               4: (fp32(0.0475), fp32(2.96e-7), 230.0, [10, 32, 53, 76, 101, 129, 164, 218])}
 

@@ -73,14 +73,6 @@ double powerOf(std::span<const TileTally> tiles) {
   return sum;
 }
 
-// Rounding up or down at random has twice the error.
-std::optional<double> predictError(const codec::CodecInfo& codec, Rounding rounding,
-                                   const SegmentStatistics& statistics) {
-  const std::optional<double> nearest = cinch::predictError(codec, statistics);
-  const bool isDithered = rounding == Rounding::stochastic && codec.dithers;
-  return nearest && isDithered ? std::optional(2 * *nearest) : nearest;
-}
-
 bool isSame(const std::vector<wire::Segment>& a, const std::vector<wire::Segment>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
     return x.nTiles == y.nTiles && x.codec == y.codec;

@@ -16,8 +16,8 @@ struct SegmentStatistics {
   double squaredRanges = 0;  // of the blocks' squared (largest - smallest)
 };
 
-// The summed squared error of rounding to nearest, without feedback. Null for codecs whose error
-// these statistics do not tell: those that clip, signs, and floats with scales.
+// The summed squared error, without feedback. Null for codecs whose error these statistics do not
+// tell: those that clip, signs, and floats with scales.
 //
 // Predicted / measured, on whole gradients of examples/train_lm after 20 and 300 steps, in segments
 // of 64 Ki values: median, and from the least to the greatest of all segments.
@@ -28,7 +28,7 @@ struct SegmentStatistics {
 //   q8    1.00,         0.91 to 1.15
 // In segments of 4 Ki values of tests/data, where many values are zero, q2 to q8 go from 0.54 to
 // 3.5, h2 to h4 from 0.84 to 1.21.
-std::optional<double> predictError(const codec::CodecInfo& codec,
+std::optional<double> predictError(const codec::CodecInfo& codec, Rounding rounding,
                                    const SegmentStatistics& statistics);
 
 }  // namespace cinch

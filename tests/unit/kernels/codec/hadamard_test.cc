@@ -20,7 +20,7 @@ uint32_t codeOf(float value) {
 
 TEST(HadamardLevels, AreThoseOfTheTable) {
   const HadamardScale<2> two(kOne, {});
-  const float levels2[] = {-120, -36, 36, 120};
+  const float levels2[] = {-126, -39, 39, 126};
   for (uint32_t code = 0; code < 4; ++code) EXPECT_EQ(two.decode(code), levels2[code]);
   const HadamardScale<3> three(kOne, {});
   const float levels3[] = {-172, -107, -60, -20, 20, 60, 107, 172};
@@ -56,7 +56,8 @@ TEST(Hadamard, CodesAreOrdered) {
   expectOrdered<4>();
 }
 
-// The cubic passes between the levels where a comparison with both would decide, nearly.
+// The cubic passes between the levels where a comparison with both would decide, nearly; of two
+// bits, whose levels are longer than what they code, where it would have without that.
 template <uint32_t bits>
 void expectNearlyNearest(float slack) {
   const HadamardScale<bits> scale(kOne, {});
@@ -68,7 +69,7 @@ void expectNearlyNearest(float slack) {
 }
 
 TEST(Hadamard, ThresholdsAreNearlyInTheMiddle) {
-  expectNearlyNearest<2>(0.01f);
+  expectNearlyNearest<2>(4.6f);
   expectNearlyNearest<3>(2.0f);
   expectNearlyNearest<4>(4.0f);
 }
@@ -97,6 +98,21 @@ TEST(Hadamard, AnyBlockIsNearlyGaussian) {
     }
     ASSERT_LT(error / power, 0.08) << nOutliers;
   }
+}
+
+// What a codec makes smaller arrives late under error feedback, and never without: levels of two
+// bits are long enough that 7 % are missing. Lloyd-Max's would lack 11.8 %.
+TEST(Hadamard, TwoBitsShrinkLittle) {
+  double projected = 0, power = 0;
+  for (uint32_t seed = 0; seed < 2000; ++seed) {
+    const std::vector<float> values = test::gaussian(128, seed);
+    const BlockRun<HadamardCodec<2>> run(values, nullptr, {seed * 16, seed});
+    for (size_t i = 0; i < 128; ++i) {
+      projected += static_cast<double>(values[i]) * run.decoded[i];
+      power += static_cast<double>(values[i]) * values[i];
+    }
+  }
+  EXPECT_NEAR(projected / power, 0.930, 0.002);
 }
 
 // A single value spreads evenly, and comes back where it was: a little smaller, and alone.

@@ -33,7 +33,7 @@ struct KnownError {
   wire::CodecFormat codec;
   double nmse;
 };
-constexpr KnownError kKnownErrors[] = {{codec::formatOf("q2"), 0.25},
+constexpr KnownError kKnownErrors[] = {{codec::formatOf("q2"), 0.181},
                                        {codec::formatOf("q4"), 9.9e-3},
                                        {codec::formatOf("q8"), 3.5e-5}};
 

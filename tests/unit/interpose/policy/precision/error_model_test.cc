@@ -28,15 +28,18 @@ SegmentStatistics statisticsOf(const Values& values) {
   return statistics;
 }
 
-double measured(const codec::CodecInfo& codec, const Values& values) {
+double measured(const codec::CodecInfo& codec, Rounding rounding, const Values& values) {
   const wire::ShardLayout layout{values.size(), 1, codec.format};
   std::vector<uint8_t> encoded(layout.totalBytes());
   SlotState state{};
   state.ordinal = 1;
   uint32_t fault = 0;
   const CallContext call{layout, ElementType::fp32, 1, 0, &state, &fault};
-  test::referenceCodec().encodeShards(
-      {.call = call, .input = values.data(), .residual = nullptr, .output = encoded.data()});
+  test::referenceCodec().encodeShards({.call = call,
+                                       .input = values.data(),
+                                       .residual = nullptr,
+                                       .rule = {.rounding = rounding, .seed = 5},
+                                       .output = encoded.data()});
   Values decoded(values.size());
   test::referenceCodec().decodeShards({call, encoded.data(), decoded.data()});
   EXPECT_EQ(fault, 0u);
@@ -48,16 +51,24 @@ double measured(const codec::CodecInfo& codec, const Values& values) {
   return sum;
 }
 
-double ratio(const char* name, const Values& values) {
+double ratio(const char* name, const Values& values, Rounding rounding = Rounding::nearest) {
   const codec::CodecInfo& codec = *codec::findCodec(name);
-  const auto predicted = predictError(codec, statisticsOf(values));
+  const auto predicted = predictError(codec, rounding, statisticsOf(values));
   EXPECT_TRUE(predicted.has_value()) << name;
-  return predicted.value_or(0) / measured(codec, values);
+  return predicted.value_or(0) / measured(codec, rounding, values);
 }
 
 TEST(ErrorModel, AgreesWithTheCodecsOnGaussianValues) {
   const Values values = test::gaussian(1 << 16, 1, 1e-3f);
   for (const char* name : kPredicted) EXPECT_NEAR(ratio(name, values), 1, 0.05) << name;
+}
+
+TEST(ErrorModel, AgreesWithDitheredCodes) {
+  const Values values = test::gaussian(1 << 16, 1, 1e-3f);
+  for (const char* name : {"q2", "q3", "q4", "q5", "q6", "q8"})
+    EXPECT_NEAR(ratio(name, values, Rounding::stochastic), 1, 0.08) << name;
+  for (const char* name : {"h2", "h3", "h4", "bf16"})
+    EXPECT_NEAR(ratio(name, values, Rounding::stochastic), 1, 0.05) << name;
 }
 
 TEST(ErrorModel, HeavyTailsChangeLittle) {
@@ -81,18 +92,19 @@ TEST(ErrorModel, APartialBlockCountsAsWhatItHolds) {
 TEST(ErrorModel, NothingHasNoError) {
   for (const char* name : kPredicted) {
     const codec::CodecInfo& codec = *codec::findCodec(name);
-    EXPECT_EQ(predictError(codec, {}), 0.0) << name;
-    EXPECT_EQ(predictError(codec, {.count = 1000}), 0.0) << name;
+    EXPECT_EQ(predictError(codec, Rounding::nearest, {}), 0.0) << name;
+    EXPECT_EQ(predictError(codec, Rounding::nearest, {.count = 1000}), 0.0) << name;
   }
 }
 
 TEST(ErrorModel, SaysNothingOfOtherCodecs) {
   size_t nKnown = 0;
   for (const codec::CodecInfo& codec : codec::kCodecs)
-    nKnown += predictError(codec, {1000, 1, 1}).has_value();
+    nKnown += predictError(codec, Rounding::nearest, {1000, 1, 1}).has_value();
   EXPECT_EQ(nKnown, std::size(kPredicted));
   for (const char* name : {"sign", "c4", "q4-64", "q4-256", "fp8", "mxfp4", "nvfp4", "fp16"})
-    EXPECT_FALSE(predictError(*codec::findCodec(name), {1000, 1, 1}).has_value()) << name;
+    EXPECT_FALSE(predictError(*codec::findCodec(name), Rounding::nearest, {1000, 1, 1}).has_value())
+        << name;
 }
 
 }  // namespace
