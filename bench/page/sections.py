@@ -164,7 +164,8 @@ def training(files):
     ]
     for path, data in files:
         head = ["task", "codec", "fp32", "compressed", "difference", "bits", "share"]
-        text += [origin(path, data), table(head, list(training_rows(data["runs"])))]
+        rows = list(training_rows(data["runs"]))
+        text += [origin(path, data), *([table(head, rows)] if rows else [])]
         text += [loss_table(run) for run in data["runs"] if "losses" in run]
     return text
 
