@@ -157,6 +157,7 @@ bool StrategyChooser::conclude(const Times& found) {
   nInSeries_ = isUnsure() && nInSeries_ + 1 < kLongestSeries ? nInSeries_ + 1 : 0;
   if (nInSeries_ > 0) return true;
   nInVain_ = choice_ == beforeSeries_ ? std::min(nInVain_ + 1, kMostInVain) : 0;
+  wasDoubted_ = wasDoubted_ && choice_ == beforeSeries_;
   return false;
 }
 
@@ -187,6 +188,12 @@ bool StrategyChooser::isClose() const {
   return false;
 }
 
+// A link that had been idle lets the few calls of a trial through at once, as large as its store
+// is, and holds up those that follow.
+bool StrategyChooser::isDoubtful() const {
+  return !wasDoubted_ && time(choice_) != 0 && level_ > percentOf(time(choice_), 200);
+}
+
 // A large drift is looked into at once; a small one when it lasts, and not too often. Where trials
 // keep changing nothing, it is noise: each is twice as far from the last, until there was a rest,
 // or unless the drift stays where it is.
@@ -194,6 +201,10 @@ bool StrategyChooser::isWorthATrial(uint64_t round, uint64_t time) {
   const uint64_t since = round - std::min(round, lastTrial_);
   if (!hasChosen_) return lastTrial_ == 0 || since > kRest;
   if (level_ == 0) level_ = time;
+  if (isDoubtful() && since > kShortRest) {
+    wasDoubted_ = true;
+    return true;
+  }
   if (since > kRest) nInVain_ = 0;
   const uint64_t patience = kShortRest << nInVain_;
   const int large = !isFurtherApart(time, level_, 200) ? 0 : time > level_ ? 1 : -1;

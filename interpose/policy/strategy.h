@@ -11,6 +11,7 @@
 //
 //   round 0   a trial: the turns that pass while the slot gets ready, then the other strategies
 //   later     the fastest strategy; a trial again, up to two times, where the last one was close;
+//             once where what was chosen takes more than twice of what it took when it was tried;
 //             and where the time of what is done has drifted by more than 20 %; and seldom at other
 //             times: the slower the others were, the more seldom.
 //
@@ -85,6 +86,7 @@ class StrategyChooser {
   void choose();
   bool isClose() const;
   bool isWorthATrial(uint64_t round, uint64_t time);
+  bool isDoubtful() const;
   uint64_t restBetweenTrials() const;
   bool wasTooEarly(uint64_t round, std::span<const uint64_t> least) const;
   void noteFailure(uint64_t round);
@@ -97,8 +99,9 @@ class StrategyChooser {
   Times times_{};                // of the last series of trials
   std::vector<uint64_t> quick_;  // in it
   Strategy beforeSeries_ = Strategy::pass;
-  uint64_t level_ = 0;      // of what is done since, in a usual round; 0: not known yet
-  uint32_t nInSeries_ = 0;  // trials; 0: the last series is over
+  uint64_t level_ = 0;       // of what is done since, in a usual round; 0: not known yet
+  bool wasDoubted_ = false;  // the choice was tried again because of its level
+  uint32_t nInSeries_ = 0;   // trials; 0: the last series is over
   uint64_t nTrials_ = 0;
   uint64_t lastTrial_ = 0;   // round
   uint64_t quietUntil_ = 0;  // likewise

@@ -174,6 +174,47 @@ TEST(Strategy, AnOddTurnChangesNothing) {
   EXPECT_EQ(job.chooser.nTrials(), 1u);
 }
 
+// What a link may send at once, and how fast it is otherwise (a token bucket).
+class SavingLink {
+ public:
+  explicit SavingLink(double store) : store_(store), saved_(store) {}
+  // In ns, of a call that sends so many bytes at 1 byte/ns, and takes 50 us besides.
+  uint64_t send(double bytes) {
+    const double wait = std::max(0.0, bytes - saved_);
+    saved_ = std::min(store_, std::max(0.0, saved_ - bytes) + 50e3);
+    return static_cast<uint64_t>(wait + 50e3);
+  }
+
+ private:
+  double store_, saved_;
+};
+
+// The first trial finds plain calls fast, since nothing was sent before.
+TEST(Strategy, WhatALinkSavedUpDoesNotDecideForLong) {
+  constexpr double kPlainBytes = 1e6;
+  SavingLink link(5 * kPlainBytes);
+  Job job([&link](uint64_t, Strategy done) {
+    return link.send(done == Strategy::pass ? kPlainBytes : kPlainBytes / 8) +
+           (done == Strategy::pass ? 0 : 200 * kMicrosecond);
+  });
+  job.passes(2 * kRound + 1);
+  EXPECT_LT(job.chooser.time(Strategy::pass), 100 * kMicrosecond);
+  EXPECT_EQ(job.chooser.choice(), Strategy::pass);
+  job.passes(8 * kRound);
+  EXPECT_EQ(job.chooser.choice(), Strategy::compress);
+  EXPECT_LT(job.passes(100 * kRound), 3 * 3u) << "at most a trial or two";
+}
+
+// Where a choice is always slower than in a trial, it is not doubted again and again.
+TEST(Strategy, ADoubtIsLookedIntoOnce) {
+  Job job([](uint64_t turn, Strategy done) {
+    const bool isFirst = turn % kRound < 3;
+    return done == Strategy::pass ? (isFirst ? 100u : 250u) * kMicrosecond : 1000 * kMicrosecond;
+  });
+  job.passes(2 * kRound);
+  EXPECT_GE(job.passes(200 * kRound), 200 * kRound - 6 * 5);
+}
+
 TEST(Strategy, NoiseCostsLittle) {
   for (const double plain : {100.0, 250.0, 342.0, 400.0, 1e3, 1e4}) {
     for (uint32_t seed = 0; seed < 20; ++seed) {
