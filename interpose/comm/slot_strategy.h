@@ -18,6 +18,7 @@ struct SlotStrategy {
   uint64_t lastCompressed = 0;  // turn
   uint64_t nPooled = 0;         // rounds whose figures are on their way
   uint64_t nHeard = 0;          // rounds
+  uint64_t roundBegun = 0;      // by the host's clock, in ns
 
   std::atomic<uint64_t> nAwaited{0};  // rounds that the program is about to hear, or has heard
 

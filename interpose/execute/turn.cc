@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr uint64_t kRound = StrategyChooser::kRound;
-using RoundFigures = std::array<uint64_t, kRound>;
+using RoundFigures = std::array<uint64_t, StrategyChooser::kFigures>;
 
 static_assert(kNotTimed == kNoFigure);
 static_assert(kStrategies == std::size(kStrategyTexts));
@@ -33,8 +33,8 @@ uint64_t poolTopic(const Slot& slot, uint64_t round) {
 // One round of one slot, which this rank has timed.
 class RoundToPool {
  public:
-  RoundToPool(std::shared_ptr<CommState> comm, Slot& slot, uint64_t round)
-      : comm_(std::move(comm)), slot_(&slot), round_(round) {}
+  RoundToPool(std::shared_ptr<CommState> comm, Slot& slot, uint64_t round, uint64_t period)
+      : comm_(std::move(comm)), slot_(&slot), round_(round), period_(period) {}
 
   // False where some time is not known yet, and may still be waited for: not when the program does.
   bool tryToEnd() const {
@@ -62,17 +62,19 @@ class RoundToPool {
     RoundFigures figures;
     for (uint64_t i = 0; i < kRound; ++i)
       figures[i] = slot_->strategy->stopwatch.time(round_ * kRound + i).value_or(kNotTimed);
+    figures[kRound] = period_;
     return figures;
   }
 
   std::shared_ptr<CommState> comm_;
   Slot* slot_;
-  uint64_t round_;
+  uint64_t round_, period_;
   Clock::time_point deadline_ = Clock::now() + kPatience;
 };
 
-void poolInBackground(const std::shared_ptr<CommState>& comm, Slot& slot, uint64_t round) {
-  const RoundToPool task(comm, slot, round);
+void poolInBackground(const std::shared_ptr<CommState>& comm, Slot& slot, uint64_t round,
+                      uint64_t period) {
+  const RoundToPool task(comm, slot, round, period);
   if (runInBackground([task] { return task.tryToEnd(); })) return;
   RoundFigures none;
   none.fill(kNotTimed);
@@ -127,11 +129,13 @@ Result<void> beginRound(const std::shared_ptr<CommState>& comm, Slot& slot, uint
     CINCH_TRY(hearRound(*comm, slot, own.nHeard));
     ++own.nHeard;
   }
+  const uint64_t now = Stopwatch::steadyNow();
   if (round >= 1 && own.nPooled == round - 1) {
     const bool isPooled = own.chooser.isPooled(round - 1) && !comm->commPlan.isReplayed();
-    if (isPooled) poolInBackground(comm, slot, round - 1);
+    if (isPooled) poolInBackground(comm, slot, round - 1, now - own.roundBegun);
     own.nPooled = round;
   }
+  own.roundBegun = now;
   return {};
 }
 

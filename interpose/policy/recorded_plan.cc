@@ -35,7 +35,7 @@ bool parseTimes(std::string_view text, std::vector<uint64_t>& least) {
     uint64_t& time = least.emplace_back(kNotTimed);
     if (word != kNoTime && !parseNumber(word, time)) return false;
   }
-  return !least.empty() && least.size() <= StrategyChooser::kRound;
+  return !least.empty() && least.size() <= StrategyChooser::kFigures;
 }
 
 bool parseBytes(std::string_view text, std::vector<uint8_t>& bytes) {
@@ -84,7 +84,7 @@ Result<void> parseSlot(std::string_view kind, std::string_view words, RecordedPl
   if (!parseNumber(word, number)) return wrong("the number of a round or call", word);
   if (kind == "pool") {
     std::vector<uint64_t> least;
-    if (!parseTimes(words, least)) return wrong("a list of up to 8 times", words);
+    if (!parseTimes(words, least)) return wrong("a list of up to 9 times", words);
     return plan.addPool(key, number, std::move(least));
   }
   std::vector<uint8_t> bytes;

@@ -4,7 +4,7 @@
 //   cinch-plan 1
 //   comm COMMUNICATOR RANKS SETTINGS PLACEMENT   its ranks agreed, on these
 //   slot COMMUNICATOR SLOT NAME                  a slot, and what it is, for people
-//   pool COMMUNICATOR SLOT ROUND TIMES           the round's least times, "812000,-,790000"
+//   pool COMMUNICATOR SLOT ROUND TIMES           the round's least figures, "812000,-,790000"
 //   advice COMMUNICATOR SLOT CALL BYTES          what rank 0 said of an examined call, as digits
 //
 // SETTINGS, PLACEMENT, SLOT and BYTES are hexadecimal, "-" is a time that was not taken. Lines may

@@ -15,12 +15,28 @@ constexpr uint64_t kLongestDelay = 16;
 constexpr uint64_t kShortRest = 2;
 constexpr uint32_t kMostInVain = 5;  // doublings
 
-// Trials whose results are close follow one another up to this many.
-constexpr uint32_t kLongestSeries = 3;
-constexpr uint64_t kClosePercent = 150;
+constexpr uint64_t kPoolTime = 40'000'000;  // ns
+constexpr uint64_t kMostRoundsToAPool = 16;
+constexpr uint64_t kWatchedRounds = 8;  // after a trial, which are all pooled
+
+// Rounds after a trial in which a store that it had found full is used up.
+constexpr uint64_t kDoubtRounds = 16;
+constexpr uint64_t kFloorPercent = 95;  // of a floor that is left with every series
+
+// Trials whose results are close follow one another up to this many; so many where they are very
+// close, and nothing is settled on or something else would be: that costs next to nothing.
+constexpr uint32_t kLongestSeries = 3, kLongestCloseSeries = 8;
+constexpr uint64_t kClosePercent = 150, kVeryClosePercent = 125;
 
 constexpr uint64_t percentOf(uint64_t value, uint64_t percent) {
   return value / 100 * percent + value % 100 * percent / 100;
+}
+
+// The lower or the upper one of two; 0 of none.
+uint64_t medianOf(std::vector<uint64_t> samples, bool isUpper = false) {
+  if (samples.empty()) return 0;
+  std::sort(samples.begin(), samples.end());
+  return samples[(samples.size() - (isUpper ? 0 : 1)) / 2];
 }
 
 // One is more than `percent` of the other.
@@ -34,6 +50,8 @@ Strategy StrategyChooser::tried(uint64_t turn) const {
   constexpr Strategy p = Strategy::pass, c = Strategy::compress, q = Strategy::quick;
   constexpr std::array<Strategy, kRound> ofTwo = {p, p, p, c, c, c, c, c};
   constexpr std::array<Strategy, kRound> ofThree = {p, p, p, c, c, c, q, q};
+  constexpr std::array<Strategy, kRound> compressed = {c, c, c, c, q, q, q, q};
+  if (mayBeQuick_ && !modeOf(turn / kRound).triesPlain) return compressed[turn % kRound];
   return (mayBeQuick_ ? ofThree : ofTwo)[turn % kRound];
 }
 
@@ -60,24 +78,24 @@ void StrategyChooser::dropQuick() {
 }
 
 bool StrategyChooser::isTimed(uint64_t turn) const {
-  return modeOf(turn / kRound).isTrial ? turn == 0 || followsItsLike(turn) : turn % 2 == 1;
+  const Mode& mode = modeOf(turn / kRound);
+  if (mode.isTrial) return turn == 0 || followsItsLike(turn);
+  return mode.isPooled && turn % 2 == 1;
 }
 
 void StrategyChooser::note(uint64_t turn, Strategy done, bool isTypical) {
   turns_[turn % turns_.size()] = {done, isTypical};
 }
 
-uint64_t StrategyChooser::medianOf(uint64_t round, std::span<const uint64_t> least,
-                                   Strategy strategy) const {
-  std::vector<uint64_t> found;
+StrategyChooser::Samples StrategyChooser::samplesOf(uint64_t round,
+                                                    std::span<const uint64_t> least) const {
+  Samples found;
   for (uint64_t i = 0; i < least.size() && i < kRound; ++i) {
     const Turn& turn = turns_[(round * kRound + i) % turns_.size()];
-    if (turn.done == strategy && turn.isTypical && least[i] != kNotTimed)
-      found.push_back(std::max<uint64_t>(least[i], 1));
+    if (turn.isTypical && least[i] != kNotTimed)
+      found[static_cast<size_t>(turn.done)].push_back(std::max<uint64_t>(least[i], 1));
   }
-  if (found.empty()) return 0;
-  std::sort(found.begin(), found.end());
-  return found[(found.size() - 1) / 2];
+  return found;
 }
 
 // A rank's host was far ahead of another's, which may be how the program is.
@@ -105,12 +123,11 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
       rest_ = 1;
   }
   if (wasTooEarly(round, least)) delay_ = std::min(2 * delay_, kLongestDelay);
-  Times found{};
-  for (size_t i = 0; i < kStrategies; ++i)
-    found[i] = medianOf(round, least, static_cast<Strategy>(i));
-  const uint64_t time = found[static_cast<size_t>(choice_)];
+  if (least.size() == kFigures && least.back() != kNotTimed) period_ = least.back();
+  const Samples found = samplesOf(round, least);
+  const uint64_t time = medianOf(found[static_cast<size_t>(choice_)]);
   bool tries = false;
-  if (found[0] != 0 && found[1] != 0) {
+  if (isATrials(round, found)) {
     lastTrial_ = round;
     tries = conclude(found);
   } else {
@@ -123,48 +140,79 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
     tries = tries && !modeOf(earlier).isTrial;
   const uint64_t last = round + delay_;
   if (tries) lastTrial_ = last;
-  for (uint64_t mode = next; mode <= last; ++mode)
-    modes_[mode % kRoundsKept] = {tries && mode == last, choice_};
+  const uint64_t perPool = roundsToAPool();
+  for (uint64_t mode = next; mode <= last; ++mode) {
+    const bool isTrial = tries && mode == last;
+    const bool isPooled = isTrial || mode <= lastTrial_ + kWatchedRounds || mode % perPool == 0;
+    modes_[mode % kRoundsKept] = {isTrial, mayPass(), isPooled, choice_};
+  }
 }
 
-// A link lets more through at once after a pause, which one call may have had. Quick calls, which
-// send more than compressed ones, have to be faster without it: of two times in a series the larger
-// counts, of three the middle one.
-void StrategyChooser::noteQuick(uint64_t time) {
-  if (time == 0 || !mayBeQuick_) return;
-  quick_.push_back(time);
-  std::sort(quick_.begin(), quick_.end());
-  times_[static_cast<size_t>(Strategy::quick)] = quick_[quick_.size() / 2];
+bool StrategyChooser::isATrials(uint64_t round, const Samples& found) const {
+  const Strategy other = modeOf(round).triesPlain ? Strategy::pass : Strategy::quick;
+  return !found[static_cast<size_t>(Strategy::compress)].empty() &&
+         !found[static_cast<size_t>(other)].empty();
+}
+
+// Not where a series goes on between the others, and plain calls are far slower.
+bool StrategyChooser::mayPass() const {
+  return nInSeries_ == 0 || !isFurtherApart(time(Strategy::pass), time(choice_), kClosePercent);
+}
+
+// A pool takes some threads' attention on every host, which a program with little else to do than
+// short calls would notice. Not later than after 40 ms: with two rounds from one pool to the next a
+// change is followed within 50 turns.
+uint64_t StrategyChooser::roundsToAPool() const {
+  const uint64_t round = std::max(period_, time(choice_) * kRound);
+  return round == 0 ? 1 : std::clamp<uint64_t>(kPoolTime / round, 1, kMostRoundsToAPool);
+}
+
+// What a strategy took in the trials of a series. A link lets more through at once after a pause,
+// which one call may have had: quick calls, which send more than compressed ones, have to be faster
+// without it.
+uint64_t StrategyChooser::timeInSeries(Strategy strategy) const {
+  const auto i = static_cast<size_t>(strategy);
+  const bool isQuick = strategy == Strategy::quick;
+  if (series_[i].empty() || (isQuick && !mayBeQuick_)) return 0;
+  return std::max(medianOf(series_[i], isQuick), floors_[i]);
 }
 
 // True where another trial is to follow at once.
-bool StrategyChooser::conclude(const Times& found) {
+bool StrategyChooser::conclude(const Samples& found) {
   if (nInSeries_ == 0) {
-    times_ = {};
-    quick_.clear();
+    series_ = {};
     beforeSeries_ = choice_;
+    for (uint64_t& floor : floors_) floor = percentOf(floor, kFloorPercent);
   }
-  for (const Strategy each : {Strategy::pass, Strategy::compress}) {
-    const auto i = static_cast<size_t>(each);
-    if (times_[i] == 0 || (found[i] != 0 && found[i] < times_[i])) times_[i] = found[i];
+  for (size_t i = 0; i < kStrategies; ++i) {
+    series_[i].insert(series_[i].end(), found[i].begin(), found[i].end());
+    times_[i] = timeInSeries(static_cast<Strategy>(i));
   }
-  noteQuick(found[static_cast<size_t>(Strategy::quick)]);
   ++nTrials_;
   choose();
   level_ = 0;
   nDrifts_ = 0;
   nLarge_ = 0;
-  nInSeries_ = isUnsure() && nInSeries_ + 1 < kLongestSeries ? nInSeries_ + 1 : 0;
-  if (nInSeries_ > 0) return true;
+  nInSeries_ = isUnsure() ? nInSeries_ + 1 : 0;
+  if (nInSeries_ > 0) {
+    // What was settled on is done until the series is over.
+    if (isSettled_) choice_ = beforeSeries_;
+    return true;
+  }
+  isSettled_ = true;
   nInVain_ = choice_ == beforeSeries_ ? std::min(nInVain_ + 1, kMostInVain) : 0;
-  wasDoubted_ = wasDoubted_ && choice_ == beforeSeries_;
   return false;
 }
 
 bool StrategyChooser::isUnsure() const {
+  if (nInSeries_ + 1 >= kLongestSeries) {
+    const bool mayChange = !isSettled_ || choice_ != beforeSeries_;
+    return mayChange && nInSeries_ + 1 < kLongestCloseSeries && isWithin(kVeryClosePercent);
+  }
   const bool isNew = choice_ == Strategy::quick && beforeSeries_ != Strategy::quick;
-  const bool isOdd = quick_.size() == 2 && isFurtherApart(quick_[0], quick_[1], 200);
-  return isClose() || isOdd || (isNew && quick_.size() < 2);
+  const std::vector<uint64_t>& quick = series_[static_cast<size_t>(Strategy::quick)];
+  const bool isOdd = quick.size() == 2 && isFurtherApart(quick[0], quick[1], 200);
+  return isWithin(kClosePercent) || isOdd || (isNew && quick.size() < 2);
 }
 
 // What is done goes on unless another one is clearly faster; at first that is to pass.
@@ -180,18 +228,37 @@ void StrategyChooser::choose() {
   choice_ = static_cast<Strategy>(best);
 }
 
-bool StrategyChooser::isClose() const {
+// Another one takes as long, but for so much.
+bool StrategyChooser::isWithin(uint64_t percent) const {
   for (size_t i = 0; i < kStrategies; ++i)
     if (i != static_cast<size_t>(choice_) && times_[i] != 0 &&
-        !isFurtherApart(times_[i], time(choice_), kClosePercent))
+        !isFurtherApart(times_[i], time(choice_), percent))
       return true;
   return false;
 }
 
 // A link that had been idle lets the few calls of a trial through at once, as large as its store
 // is, and holds up those that follow.
-bool StrategyChooser::isDoubtful() const {
-  return !wasDoubted_ && time(choice_) != 0 && level_ > percentOf(time(choice_), 200);
+bool StrategyChooser::isDoubtful(uint64_t since, uint64_t time) const {
+  const uint64_t tried = this->time(choice_);
+  return since <= kDoubtRounds && tried != 0 && time > percentOf(tried, 200);
+}
+
+// Once may be chance. Again, trials of it are not to be believed: what is sent beside them lets the
+// link save up for the next one.
+void StrategyChooser::noteDoubt(uint64_t time) {
+  const auto i = static_cast<size_t>(choice_);
+  if (nDoubts_[i]++ > 0) floors_[i] = time;
+  isSettled_ = false;
+}
+
+// What was doubted of a link that has changed is over.
+bool StrategyChooser::hasDrifted(bool isSo) {
+  if (isSo) {
+    nDoubts_ = {};
+    floors_ = {};
+  }
+  return isSo;
 }
 
 // A large drift is looked into at once; a small one when it lasts, and not too often. Where trials
@@ -201,18 +268,22 @@ bool StrategyChooser::isWorthATrial(uint64_t round, uint64_t time) {
   const uint64_t since = round - std::min(round, lastTrial_);
   if (!hasChosen_) return lastTrial_ == 0 || since > kRest;
   if (level_ == 0) level_ = time;
-  if (isDoubtful() && since > kShortRest) {
-    wasDoubted_ = true;
-    return true;
-  }
   if (since > kRest) nInVain_ = 0;
   const uint64_t patience = kShortRest << nInVain_;
+  if (since > patience && isDoubtful(since, time)) {
+    noteDoubt(time);
+    return true;
+  }
   const int large = !isFurtherApart(time, level_, 200) ? 0 : time > level_ ? 1 : -1;
   nLarge_ = large == 0 ? 0 : large * nLarge_ > 0 ? nLarge_ + large : large;
-  if (large != 0) return since > (std::abs(nLarge_) >= 2 ? kShortRest : patience);
+  if (large != 0) {
+    const bool isSo = hasDrifted(since > (std::abs(nLarge_) >= 2 ? kShortRest : patience));
+    isSettled_ = isSettled_ && !isSo;
+    return isSo;
+  }
   nDrifts_ = isFurtherApart(time, level_, 120) ? nDrifts_ + 1 : 0;
   const uint64_t rest = restBetweenTrials();
-  return since > (nDrifts_ >= 2 ? std::max(rest / 8, patience) : rest);
+  return since > rest || hasDrifted(nDrifts_ >= 2 && since > std::max(rest / 8, patience));
 }
 
 // Much of a trial's turns do what was slower: so seldom that it costs a hundredth at most.

@@ -10,13 +10,16 @@
 // round ahead of another one waits for it.
 //
 //   round 0   a trial: the turns that pass while the slot gets ready, then the other strategies
-//   later     the fastest strategy; a trial again, up to two times, where the last one was close;
-//             once where what was chosen takes more than twice of what it took when it was tried;
+//   later     the fastest strategy; a trial again, up to two times, where the last one was close,
+//             and up to seven where it was very close;
+//             where what was chosen takes more than twice of what it took when it was tried (found
+//             again, that counts more than what trials say);
 //             and where the time of what is done has drifted by more than 20 %; and seldom at other
 //             times: the slower the others were, the more seldom.
 //
-// In a trial a strategy's turns follow one another, and the first one does not count: links let a
-// large message through at once that comes after small ones, or after a pause.
+// Trials that follow one another leave out plain calls where these are far slower. In a trial a
+// strategy's turns follow one another, and the first one does not count: links let a large message
+// through at once that comes after small ones, or after a pause.
 #pragma once
 
 #include <array>
@@ -35,6 +38,8 @@ inline constexpr uint64_t kNotTimed = UINT64_MAX;
 class StrategyChooser {
  public:
   static constexpr uint64_t kRound = 8;  // turns
+  // Of a round: the time of each turn, and how long the round took the program.
+  static constexpr uint64_t kFigures = kRound + 1;
   // Turns of so many rounds may be taken back.
   static constexpr uint64_t kRoundsKept = 64;
 
@@ -55,10 +60,11 @@ class StrategyChooser {
   uint64_t delay() const { return delay_; }
 
   // Whether the ranks pool what they measured in the round: not for a while after a pool that
-  // failed.
-  bool isPooled(uint64_t round) const { return round >= quietUntil_; }
-  // `least` are the ranks' least times of the round's turns in ns, kNotTimed where none was taken;
-  // empty where they could not be pooled, or were not to be. Once for each round, in order.
+  // failed, and but now and then of rounds that follow each other fast: a pool costs as much as
+  // some short calls.
+  bool isPooled(uint64_t round) const { return round >= quietUntil_ && modeOf(round).isPooled; }
+  // `least` are the least of all ranks' figures in ns, kNotTimed where none was taken; empty where
+  // they could not be pooled, or were not to be. Once for each round, in order.
   void hear(uint64_t round, std::span<const uint64_t> least);
 
   // What was last found, in ns; 0: nothing yet.
@@ -67,9 +73,12 @@ class StrategyChooser {
   uint64_t nTrials() const { return nTrials_; }
 
  private:
-  using Times = std::array<uint64_t, kStrategies>;
+  using Times = std::array<uint64_t, kStrategies>;                 // ns
+  using Samples = std::array<std::vector<uint64_t>, kStrategies>;  // likewise
   struct Mode {
     bool isTrial = false;
+    bool triesPlain = true;  // else the others alone, if there are two
+    bool isPooled = true;
     Strategy strategy = Strategy::compress;  // unless it is
   };
   struct Turn {
@@ -79,29 +88,39 @@ class StrategyChooser {
   const Mode& modeOf(uint64_t round) const { return modes_[round % kRoundsKept]; }
   Strategy tried(uint64_t turn) const;
   bool followsItsLike(uint64_t turn) const;
-  uint64_t medianOf(uint64_t round, std::span<const uint64_t> least, Strategy strategy) const;
-  void noteQuick(uint64_t time);
-  bool conclude(const Times& found);
+  Samples samplesOf(uint64_t round, std::span<const uint64_t> least) const;
+  uint64_t timeInSeries(Strategy strategy) const;
+  bool conclude(const Samples& found);
   bool isUnsure() const;
   void choose();
-  bool isClose() const;
+  bool isWithin(uint64_t percent) const;
   bool isWorthATrial(uint64_t round, uint64_t time);
-  bool isDoubtful() const;
+  bool isDoubtful(uint64_t since, uint64_t time) const;
+  void noteDoubt(uint64_t time);
+  bool hasDrifted(bool isSo);
   uint64_t restBetweenTrials() const;
   bool wasTooEarly(uint64_t round, std::span<const uint64_t> least) const;
   void noteFailure(uint64_t round);
+  uint64_t roundsToAPool() const;
+  bool isATrials(uint64_t round, const Samples& found) const;
+  bool mayPass() const;
 
   bool mayBeQuick_;
   std::array<Mode, kRoundsKept> modes_ = {Mode{.isTrial = true}};
   std::array<Turn, kRoundsKept * kRound> turns_{};
   Strategy choice_ = Strategy::compress;
   bool hasChosen_ = false;
-  Times times_{};                // of the last series of trials
-  std::vector<uint64_t> quick_;  // in it
+  bool isSettled_ = false;  // a series has ended since the link changed much
+  Times times_{};           // of the last series of trials
+  Samples series_;          // of it
   Strategy beforeSeries_ = Strategy::pass;
-  uint64_t level_ = 0;       // of what is done since, in a usual round; 0: not known yet
-  bool wasDoubted_ = false;  // the choice was tried again because of its level
-  uint32_t nInSeries_ = 0;   // trials; 0: the last series is over
+  uint64_t period_ = 0;  // of a round, as far as known; ns
+  uint64_t level_ = 0;   // of what is done since, in a usual round; 0: not known yet
+  // Of strategies that took more than twice as long as in their trials: how often, and how long,
+  // which is the least that trials may say until what is done drifts.
+  std::array<uint32_t, kStrategies> nDoubts_{};
+  Times floors_{};
+  uint32_t nInSeries_ = 0;  // trials; 0: the last series is over
   uint64_t nTrials_ = 0;
   uint64_t lastTrial_ = 0;   // round
   uint64_t quietUntil_ = 0;  // likewise

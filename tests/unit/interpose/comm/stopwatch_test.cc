@@ -10,10 +10,13 @@ namespace {
 using test::fakeDevice;
 using test::fakeDeviceTable;
 
+uint64_t hostTime = 0;  // ns
+
 class StopwatchTest : public testing::Test {
  protected:
   void SetUp() override {
     test::resetFakes();
+    hostTime = 0;
     ASSERT_TRUE(stopwatch_.allocate(fakeDeviceTable()).ok());
   }
   void time(uint64_t turn, double milliseconds) {
@@ -22,7 +25,7 @@ class StopwatchTest : public testing::Test {
     stopwatch_.stop(turn, nullptr);
   }
 
-  Stopwatch stopwatch_;
+  Stopwatch stopwatch_{[] { return hostTime; }};
 };
 
 TEST_F(StopwatchTest, TellsWhatTheDeviceTook) {
@@ -34,6 +37,16 @@ TEST_F(StopwatchTest, TellsWhatTheDeviceTook) {
   EXPECT_EQ(stopwatch_.time(2), 250000u);
   EXPECT_FALSE(stopwatch_.time(3));
   EXPECT_FALSE(stopwatch_.isRunning(2) || stopwatch_.isRunning(3));
+}
+
+TEST_F(StopwatchTest, CountsWhatTheHostTakesToEnqueue) {
+  hostTime += 50000;
+  stopwatch_.start(3, nullptr);
+  fakeDevice().milliseconds += 1;
+  hostTime += 7000;
+  stopwatch_.stop(3, nullptr);
+  hostTime += 90000;
+  EXPECT_EQ(stopwatch_.time(3), 1007000u);
 }
 
 TEST_F(StopwatchTest, KeepsTheLastLaps) {

@@ -56,21 +56,22 @@ TEST_F(QuickTurnTest, TheFirstRoundTriesAllThree) {
                                      : Strategy::quick);
 }
 
-// The device's clock stands still but for what the calls cost; an encode of either kind is one
-// call, so that only what else a compressed one does tells them apart.
+// The device's clock stands still but for what the calls cost, in ms, beside which what the host
+// takes does not count; an encode of either kind is one call, so that only what else a compressed
+// one does tells them apart.
 TEST_F(QuickTurnTest, WhatIsFasterIsDone) {
-  test::setCosts({{"AllReduce", 9}, {"encode", 1}, {"probe", 3}});
+  test::setCosts({{"AllReduce", 900}, {"encode", 100}, {"probe", 300}});
   const Work work(ranks_, CallKind::allReduce, kCount);
   getReady(work);
   for (uint64_t turn = 0; turn < 10 * kRound; ++turn) step(work);  // quick calls are tried again
   finds(work, Strategy::quick, 50);
-  test::setCosts({{"AllReduce", 1}, {"encode", 10}});
+  test::setCosts({{"AllReduce", 100}, {"encode", 1000}});
   for (int turn = 0; turn < 50; ++turn) step(work);
   finds(work, Strategy::pass, 50);
 }
 
 TEST_F(QuickTurnTest, NonFiniteValuesOfAQuickCallLeaveNoTrace) {
-  test::setCosts({{"AllReduce", 9}, {"encode", 1}, {"probe", 3}});
+  test::setCosts({{"AllReduce", 900}, {"encode", 100}, {"probe", 300}});
   const Work work(ranks_, CallKind::allReduce, kCount);
   getReady(work);
   for (uint64_t turn = 0; turn < 3 * kRound; ++turn) step(work);

@@ -128,9 +128,10 @@ TEST(RecordedPlan, ErrorsNameTheLine) {
   EXPECT_EQ(errorOf(head + "slot a x words\n"), "line 3: 'x' is not a slot");
   EXPECT_EQ(errorOf(head + "pool a x 0 1\n"), "line 3: 'x' is not a slot");
   EXPECT_EQ(errorOf(head + "pool a 7 -1 1\n"), "line 3: '-1' is not the number of a round or call");
-  for (const char* times : {"", "1,,2", "1,x", "1,2,3,4,5,6,7,8,9", "-1", "99999999999999999999"})
+  for (const char* times :
+       {"", "1,,2", "1,x", "1,2,3,4,5,6,7,8,9,10", "-1", "99999999999999999999"})
     EXPECT_EQ(errorOf(head + "pool a 7 0 " + times + "\n"),
-              std::string("line 3: '") + times + "' is not a list of up to 8 times");
+              std::string("line 3: '") + times + "' is not a list of up to 9 times");
   for (const char* bytes : {"", "1", "0g", "-1"})
     EXPECT_EQ(errorOf(head + "advice a 7 0 " + bytes + "\n"),
               std::string("line 3: '") + bytes + "' is not an advice");

@@ -28,6 +28,8 @@ class Job {
     chooser.note(turn_, done, true);
     const uint64_t time = time_(turn_, done);
     spent += time;
+    if (turn_ % kRound == 0) periods_.push_back(0);
+    periods_.back() += time + pause;
     least_.push_back(chooser.isTimed(turn_) ? time : kNotTimed);
     ++turn_;
     return done;
@@ -42,6 +44,7 @@ class Job {
 
   StrategyChooser chooser;
   uint64_t spent = 0;
+  uint64_t pause = 0;  // between two calls
   bool failsToPool = false;
   uint64_t nPools = 0;
 
@@ -50,12 +53,15 @@ class Job {
     if (!chooser.isPooled(round)) return chooser.hear(round, {});
     ++nPools;
     if (failsToPool) return chooser.hear(round, {});
-    chooser.hear(round, {least_.data() + round * kRound, kRound});
+    const auto first = least_.begin() + static_cast<ptrdiff_t>(round * kRound);
+    std::vector<uint64_t> figures(first, first + kRound);
+    figures.push_back(periods_[round]);
+    chooser.hear(round, figures);
   }
 
   Time time_;
   uint64_t turn_ = 0, nHeard_ = 0;
-  std::vector<uint64_t> least_;
+  std::vector<uint64_t> least_, periods_;
 };
 
 Job steadyJob(uint64_t pass, uint64_t compress) {
@@ -84,15 +90,38 @@ TEST(Strategy, TheFasterIsDoneAfterTwoRounds) {
   EXPECT_EQ(fast.chooser.choice(), Strategy::pass);
 }
 
-TEST(Strategy, WhatIsCloseIsTriedThreeTimes) {
-  Job close = steadyJob(1000, 970);
-  close.passes(2 * kRound);
-  EXPECT_EQ(close.passes(kRound), 3u);
-  close.passes(kRound);
-  EXPECT_EQ(close.passes(kRound), 3u);
-  close.passes(2 * kRound);
-  EXPECT_EQ(close.chooser.nTrials(), 3u);
-  EXPECT_EQ(close.passes(20 * kRound), 20 * kRound) << "too little is gained";
+// Two trials in a row, with a usual round or two between them.
+constexpr uint64_t kFromTrialToTrial = 2 * kRound;
+
+TEST(Strategy, WhatIsCloseIsTriedAgain) {
+  for (const auto& [compress, nTrials] :
+       {std::pair{970u, 8u}, {810u, 8u}, {700u, 3u}, {600u, 1u}}) {
+    Job close = steadyJob(1000 * kMicrosecond, compress * kMicrosecond);
+    close.passes(2 * kRound);
+    for (uint64_t trial = 1; trial < nTrials; ++trial) {
+      EXPECT_EQ(close.passes(kRound), 3u) << compress;
+      close.passes(kFromTrialToTrial - kRound);
+    }
+    close.passes(kRound);
+    const bool isWorthIt = compress < 950;
+    EXPECT_EQ(close.passes(20 * kRound), isWorthIt ? 0 : 20 * kRound) << compress;
+    EXPECT_EQ(close.chooser.nTrials(), nTrials) << compress;
+  }
+}
+
+// Else a pool in two would do what is not faster, and in the end all do what they did.
+TEST(Strategy, WhatWasSettledOnIsDoneUntilASeriesIsOver) {
+  std::mt19937 random(11);
+  std::lognormal_distribution<double> noise(0, 0.1);
+  Job job([&](uint64_t, Strategy done) {
+    return static_cast<uint64_t>((done == Strategy::pass ? 1.0e6 : 1.1e6) * noise(random));
+  });
+  job.passes(40 * kRound);
+  ASSERT_EQ(job.chooser.choice(), Strategy::pass);
+  const uint64_t trialsBefore = job.chooser.nTrials(), passes = job.passes(400 * kRound);
+  const uint64_t nTrials = job.chooser.nTrials() - trialsBefore;
+  EXPECT_GE(nTrials, 12u);
+  EXPECT_EQ(400 * kRound - passes, 5 * nTrials);
 }
 
 // Plain, compressed and quick calls of a slot that may make all three.
@@ -117,6 +146,17 @@ TEST(Strategy, OfThreeTheFastestIsDone) {
     for (size_t i = 0; i < kStrategies; ++i)
       EXPECT_EQ(job.chooser.time(static_cast<Strategy>(i)), times[order[i]]);
   } while (std::next_permutation(order, order + 3));
+}
+
+// Trials follow one another for the two that are close.
+TEST(Strategy, PlainCallsThatAreFarSlowerAreTriedOnce) {
+  for (const uint64_t quick : {800u, 1000u, 1200u}) {
+    Job job = threeWays(10000 * kMicrosecond, 1000 * kMicrosecond, quick * kMicrosecond);
+    EXPECT_EQ(job.passes(40 * kRound), 3u) << quick;
+    EXPECT_GE(job.chooser.nTrials(), 3u);
+  }
+  Job close = threeWays(1200 * kMicrosecond, 1000 * kMicrosecond, 1000 * kMicrosecond);
+  EXPECT_GE(close.passes(40 * kRound), 3 * 3u);
 }
 
 TEST(Strategy, QuickCallsAreMadeOnlyWhereTheyMayBe) {
@@ -144,8 +184,9 @@ TEST(Strategy, WhatIsDroppedIsNotDoneAgain) {
     }
 }
 
+// Where the program does little else than short calls, they are looked at every 40 ms only.
 TEST(Strategy, ALargeChangeOfTheLinkIsFollowedWithinFiftyTurns) {
-  for (const double before : {40.0, 200.0, 5e3, 1e5}) {
+  for (const double before : {40.0, 200.0, 300.0, 5e3, 1e5}) {
     for (const double after : {40.0, 200.0, 5e3, 1e5}) {
       SCOPED_TRACE(std::to_string(before) + " us, then " + std::to_string(after));
       for (uint64_t change = 400; change < 400 + kRound; ++change) {
@@ -153,6 +194,7 @@ TEST(Strategy, ALargeChangeOfTheLinkIsFollowedWithinFiftyTurns) {
           const Link link{turn < change ? before : after};
           return done == Strategy::pass ? link.pass() : link.compress();
         });
+        job.pause = 2 * kMillisecond;
         job.passes(change + 50);
         const Link now{after};
         const Strategy best = now.pass() < now.compress() ? Strategy::pass : Strategy::compress;
@@ -161,6 +203,41 @@ TEST(Strategy, ALargeChangeOfTheLinkIsFollowedWithinFiftyTurns) {
       }
     }
   }
+}
+
+// That two of three are close is no reason to go on with the third.
+TEST(Strategy, ALargeChangeIsFollowedWhereTheOthersAreClose) {
+  for (uint64_t change = 400; change < 400 + kRound; ++change)
+    for (const double quick : {1.1, 1.27, 1.4}) {
+      SCOPED_TRACE(std::to_string(change) + ", quick calls take " + std::to_string(quick));
+      Job job(
+          [&](uint64_t turn, Strategy done) {
+            const bool isSlow = turn >= change;
+            if (done == Strategy::pass) return (isSlow ? 700 : 3) * kMillisecond;
+            const double ofQuick = done == Strategy::quick ? quick : 1;
+            return static_cast<uint64_t>((isSlow ? 70 : 9) * ofQuick * kMillisecond);
+          },
+          true);
+      job.passes(change);
+      ASSERT_EQ(job.chooser.choice(), Strategy::pass);
+      job.passes(40);
+      EXPECT_LE(job.passes(2 * kRound), 3u) << "of a trial";
+      EXPECT_EQ(job.chooser.choice(), Strategy::compress);
+    }
+}
+
+TEST(Strategy, RoundsThatFollowEachOtherFastArePooledSeldom) {
+  const auto poolsOf = [](uint64_t time, uint64_t pause) {
+    Job job = steadyJob(time, 5 * time);
+    job.pause = pause;
+    job.passes(500 * kRound);
+    return job.nPools;
+  };
+  EXPECT_GE(poolsOf(3 * kMillisecond, 0), 498u);
+  EXPECT_GE(poolsOf(10 * kMicrosecond, 3 * kMillisecond), 498u);
+  EXPECT_LT(poolsOf(1 * kMillisecond, 0), 500u / 5 + 20);
+  EXPECT_LT(poolsOf(10 * kMicrosecond, 0), 500u / 16 + 20);
+  EXPECT_GT(poolsOf(10 * kMicrosecond, 0), 500u / 17) << "now and then";
 }
 
 TEST(Strategy, AnOddTurnChangesNothing) {
@@ -178,31 +255,35 @@ TEST(Strategy, AnOddTurnChangesNothing) {
 class SavingLink {
  public:
   explicit SavingLink(double store) : store_(store), saved_(store) {}
-  // In ns, of a call that sends so many bytes at 1 byte/ns, and takes 50 us besides.
-  uint64_t send(double bytes) {
+  // In ns, of a call that sends so many bytes at 1 byte/ns, and takes so long besides.
+  uint64_t send(double bytes, double rest) {
     const double wait = std::max(0.0, bytes - saved_);
-    saved_ = std::min(store_, std::max(0.0, saved_ - bytes) + 50e3);
-    return static_cast<uint64_t>(wait + 50e3);
+    saved_ = std::min(store_, std::max(0.0, saved_ - bytes) + rest);
+    return static_cast<uint64_t>(wait + rest);
   }
 
  private:
   double store_, saved_;
 };
 
-// The first trial finds plain calls fast, since nothing was sent before.
+// Trials find plain calls fast: the first one since nothing was sent before, later ones since
+// compressed calls send less than the link lets through.
 TEST(Strategy, WhatALinkSavedUpDoesNotDecideForLong) {
   constexpr double kPlainBytes = 1e6;
-  SavingLink link(5 * kPlainBytes);
-  Job job([&link](uint64_t, Strategy done) {
-    return link.send(done == Strategy::pass ? kPlainBytes : kPlainBytes / 8) +
-           (done == Strategy::pass ? 0 : 200 * kMicrosecond);
-  });
-  job.passes(2 * kRound + 1);
-  EXPECT_LT(job.chooser.time(Strategy::pass), 100 * kMicrosecond);
-  EXPECT_EQ(job.chooser.choice(), Strategy::pass);
-  job.passes(8 * kRound);
-  EXPECT_EQ(job.chooser.choice(), Strategy::compress);
-  EXPECT_LT(job.passes(100 * kRound), 3 * 3u) << "at most a trial or two";
+  for (const int store : {3, 4, 5, 8, 12, 20, 40}) {
+    SCOPED_TRACE(store);
+    SavingLink link(store * kPlainBytes);
+    Job job([&link](uint64_t, Strategy done) {
+      return done == Strategy::pass ? link.send(kPlainBytes, 50e3)
+                                    : link.send(kPlainBytes / 8, 250e3);
+    });
+    job.passes(2 * kRound + 1);
+    EXPECT_LT(job.chooser.time(Strategy::pass), 100 * kMicrosecond);
+    job.passes(14 * kRound);
+    EXPECT_EQ(job.chooser.choice(), Strategy::compress);
+    EXPECT_LT(job.passes(100 * kRound), 15 * kRound) << "one may be believed once more";
+    EXPECT_LT(job.passes(2000 * kRound), 2000 * kRound / 50);
+  }
 }
 
 // Where a choice is always slower than in a trial, it is not doubted again and again.
@@ -314,6 +395,7 @@ TEST(Strategy, AChangeIsFollowedSoonAfterFalseAlarms) {
       const Link link{turn < change ? 5e3 : 40.0};
       return (isAlarm ? 4 : 1) * (done == Strategy::pass ? link.pass() : link.compress());
     });
+    job.pause = 5 * kMillisecond;
     job.passes(change + 60);
     EXPECT_GE(job.chooser.nTrials(), 3u);
     EXPECT_EQ(job.passes(40), 40u) << change;
