@@ -4,7 +4,7 @@ links of many rates, sizes, types and numbers of ranks; each in turns plain, by 
 by fixed codecs.
 
     bench/schedule/grid.py BUILD [--links 50mbit,1gbit,none] [--jobs 2x1,4x1,2x2] [--types fp32,bf16]
-                           [--sizes 64K,1M] [--rounds 3] [--out FILE] [--corner]
+                           [--sizes 64K,1M] [--rounds 5] [--out FILE] [--corner]
 
 Every host is a network namespace (needs root). A job is HOSTSxRANKS. The figures go to FILE as JSON,
 with the machine and the commit; the table and the heat map to standard output.
@@ -32,19 +32,19 @@ JOBS = "2x1,4x1,2x2"
 TYPES = "fp32,bf16"
 SIZES = "16K,64K,256K,1M,4M,16M,64M"
 CORNER = {"links": "50mbit,none", "jobs": "2x1", "types": "fp32", "sizes": "64K,1M", "rounds": 1}
-# Calls before those that count: connections and codecs warm up; Cinch's choice takes two rounds of 8,
-# a close one four more.
-WARM = {"pass": 3, "auto": 60}
-WARM_FIXED = 6
-WARM_AUTO_SLOW = 20
-SLOW_CALL = 0.2  # seconds, plain
+# Seconds of calls, roughly: that count, and before them. Connections and codecs warm up; Cinch's first
+# trials take three rounds of 8, close ones up to eight times that.
+SECONDS = 0.3
+WARM_SECONDS = {"pass": 0.1, "auto": 1.2}
+WARM_SECONDS_FIXED = 0.1
+FEWEST, MOST = 3, 1000
+FEWEST_WARM, MOST_WARM = {"pass": 3, "auto": 24}, {"auto": 400}
+FEWEST_WARM_FIXED, MOST_WARM_OTHERS = 4, 50
 # Of calls that take so long the link's rate decides nearly alone: few of them, and one round, are
 # enough.
-SLOWEST_CALL = 2.0
-WARM_SLOWEST = {"pass": 1, "auto": WARM_AUTO_SLOW}
+SLOWEST_CALL = 2.0  # seconds, plain
+WARM_SLOWEST = {"pass": 1, "auto": 20}
 WARM_FIXED_SLOWEST = 2
-SECONDS = 1.0  # of calls that count, roughly
-FEWEST, MOST = 3, 40
 FEWEST_SLOWEST = 2
 EMULATOR_BITS = 4e9  # bit/s, that it comes to without a limit, roughly; less where ranks share cores
 
@@ -61,10 +61,10 @@ def calls_of(variant, seconds):
     """(before those that count, that count) of a size whose plain calls take so long."""
     if seconds >= SLOWEST_CALL:
         return WARM_SLOWEST.get(variant, WARM_FIXED_SLOWEST), FEWEST_SLOWEST
-    warm = WARM.get(variant, WARM_FIXED)
-    if variant == "auto" and seconds > SLOW_CALL:
-        warm = WARM_AUTO_SLOW
     estimate = seconds if variant == "pass" else seconds / 4
+    warm = int(WARM_SECONDS.get(variant, WARM_SECONDS_FIXED) / estimate)
+    fewest = FEWEST_WARM.get(variant, FEWEST_WARM_FIXED)
+    warm = max(fewest, min(MOST_WARM.get(variant, MOST_WARM_OTHERS), warm))
     return warm, max(FEWEST, min(MOST, int(SECONDS / estimate)))
 
 
@@ -100,33 +100,48 @@ class Cells:
         plan = [(size, sum(self._calls(variant, size))) for size in sizes]
         if not plan:
             return
-        task = Task(variant, plan, self._kind, self._per_host)
+        task = Task(variant, plan, self._kind, self._per_host, checks="last")
         for size, found in self._runner.run(task)[0].items():
             self._found[size][variant].append(found)
 
     def _cell(self, size):
-        figures = {}
+        figures, medians = {}, {}
         for variant, runs in self._found[size].items():
             first = self._calls(variant, size)[0]
+            medians[variant] = [run.median(first) for run in runs]
             figures[variant] = {
-                "seconds": statistics.median(run.median(first) for run in runs),
+                "seconds": statistics.median(medians[variant]),
+                "rounds": medians[variant],
                 "passed": statistics.mean(run.nmse[-1] == 0 for run in runs),
                 "nmse": max(run.nmse[-1] for run in runs),
                 "bits": runs[-1].bits,
             }
-        return {"bytes": size, "variants": figures} | ratios(figures)
+        return {"bytes": size, "variants": figures} | ratios(medians)
 
 
-def ratios(figures):
-    """How auto's time compares."""
-    seconds = {name: figure["seconds"] for name, figure in figures.items()}
-    best = min(value for name, value in seconds.items() if name != "auto")
-    return {"vs_pass": seconds["auto"] / seconds["pass"], "vs_best": seconds["auto"] / best}
+def ratios(rounds):
+    """How auto's time compares, from each variant's in every round: a round's are held against each
+    other, and the median of that counts. Which fixed choice is the best in a round the other rounds
+    say: the least of several times that are alike but for noise is less than any of them should be."""
+    turns = range(len(rounds["auto"]))
+    fixed = [name for name in rounds if name != "auto"]
+
+    def seconds_in_others(name, turn):
+        others = [value for i, value in enumerate(rounds[name]) if i != turn]
+        return statistics.mean(others or rounds[name])
+
+    best = [min(fixed, key=lambda name: seconds_in_others(name, turn)) for turn in turns]
+
+    def against(names):
+        return statistics.median(
+            rounds["auto"][turn] / rounds[name][turn] for turn, name in zip(turns, names)
+        )
+
+    return {"vs_pass": against(["pass"] * len(turns)), "vs_best": against(best)}
 
 
 def measure_link(options, link):
-    """The cells of all jobs and types over one link."""
-    found = []
+    """The cells over one link, all of a job and type at a time."""
     for job in options.jobs:
         bits = None if link == "none" else rate.bits_per_second(link)
         with SlowLinks(job[0], None if link == "none" else link, bits) as network:
@@ -134,8 +149,7 @@ def measure_link(options, link):
                 say(f"== {link}, {job[0]} hosts x {job[1]} ranks, {kind}")
                 facts = {"link": link, "hosts": job[0], "ranks_per_host": job[1], "type": kind}
                 cells = Cells(options, network, job, kind).measure()
-                found += [facts | cell for cell in cells]
-    return found
+                yield [facts | cell for cell in cells]
 
 
 def number_of_bytes(text):
@@ -161,7 +175,7 @@ def parse(arguments):
     parser.add_argument("--jobs", default=JOBS)
     parser.add_argument("--types", default=TYPES)
     parser.add_argument("--sizes", default=SIZES)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out")
     parser.add_argument("--corner", action="store_true", help="a few cells, in a minute or two")
     options = parser.parse_args(arguments)
@@ -184,7 +198,7 @@ def keep(figures, path):
 
 
 def measure(options):
-    """All cells, with where they were measured; those of a link are kept before the next link's turn."""
+    """All cells, with where they were measured; what there is is kept as it comes."""
     remove_leftovers()
     figures = {
         "kind": "schedule",
@@ -196,9 +210,10 @@ def measure(options):
         "cells": [],
     }
     for link in options.links:
-        figures["cells"] += measure_link(options, link)
-        if options.out:
-            keep(figures, options.out)
+        for cells in measure_link(options, link):
+            figures["cells"] += cells
+            if options.out:
+                keep(figures, options.out)
     return figures
 
 

@@ -21,7 +21,14 @@ from schedule.job import Runner, Task  # noqa: E402
 
 FEW, MANY = 10, 30  # calls
 HOSTS, RANKS_PER_HOST, BYTES, CODEC = 2, 2, 8 << 20, "q4"
+FP32_BITS = 32
 FLAT, IN_HOSTS, PLAIN = "flat", "hierarchical", "plain"
+
+
+def least_bytes(options, bits):
+    """What must leave all hosts together: the bucket of all but one of them on its way to where it is
+    summed up, and the sum to as many."""
+    return 2 * (options.hosts - 1) * options.bytes * bits / FP32_BITS
 
 
 class Counted:
@@ -43,18 +50,20 @@ class Counted:
         )
 
     def _run(self, way, calls):
-        """(bytes, NMSE of the last result, whether all ranks had the same)"""
+        """(bytes, rank 0's part, whether all ranks had the same result)"""
         before = self._network.bytes_sent()
-        ranks = self._runner.run(self._task(way, calls))
-        errors = [rank[self._options.bytes].nmse for rank in ranks]
-        return self._network.bytes_sent() - before, errors[0][-1], all(e == errors[0] for e in errors)
+        ranks = [rank[self._options.bytes] for rank in self._runner.run(self._task(way, calls))]
+        alike = all(rank.nmse == ranks[0].nmse for rank in ranks)
+        return self._network.bytes_sent() - before, ranks[0], alike
 
     def measure(self, way):
         few, _, alike = self._run(way, FEW)
-        many, nmse, still_alike = self._run(way, MANY)
+        many, rank, still_alike = self._run(way, MANY)
+        per_call = (many - few) / (MANY - FEW)
         return {
-            "bytes_per_call": (many - few) / (MANY - FEW),
-            "nmse": nmse,
+            "bytes_per_call": per_call,
+            "vs_least": per_call / least_bytes(self._options, rank.bits or FP32_BITS),
+            "nmse": rank.nmse[-1],
             "ranks_alike": alike and still_alike,
         }
 
@@ -71,6 +80,7 @@ def measure(build, options=None):
         "bytes": options.bytes,
         "codec": options.codec,
         "ways": found,
+        "cross_host_vs_least": found[IN_HOSTS]["vs_least"],
         "cross_host_bytes_ratio": found[FLAT]["bytes_per_call"] / found[IN_HOSTS]["bytes_per_call"],
         "ranks_alike": all(way["ranks_alike"] for way in found.values()),
     }

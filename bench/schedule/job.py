@@ -33,6 +33,7 @@ class Task:
     plan: list
     kind: str = "fp32"
     ranks_per_host: int = 1
+    checks: str = "all"  # calls; what is checked makes the others wait for a rank
     settings: dict = field(default_factory=dict)  # more of Cinch's
     arguments: dict = field(default_factory=dict)  # by rank
     preloaded: str = "lib"  # folder of libcinch.so and of its codec
@@ -43,7 +44,7 @@ class Size:
     """What one rank found of one size."""
 
     seconds: list
-    nmse: list
+    nmse: list  # of the calls that were checked
     bits: float | None  # per value on the wire, of compressed calls
     strategy: dict  # what Cinch's report says of its choice
 
@@ -73,12 +74,15 @@ class Runner:
             "id-file": f"{folder}/id",
             "type": task.kind,
             "plan": plan,
+            "checks": task.checks,
             "out": f"{folder}/out{rank}.json",
             "folder": folder,
         }
         words = [sys.executable, "-B", str(_PROGRAM)]
         words += [word for name, value in options.items() for word in (f"--{name}", str(value))]
         words += task.arguments.get(rank, [])
+        # Else two runs of the same differ by half, as the scheduler has put their threads.
+        words = ["taskset", "-c", str(rank % os.cpu_count()), *words]
         return self._network.command(rank // task.ranks_per_host, words)
 
     def _environment(self, task, rank, folder):

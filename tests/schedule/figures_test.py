@@ -24,17 +24,28 @@ def cell(link="1gbit", n_bytes=1 << 20, auto=1.0, plain=2.0, fixed=4.0, bits=8.0
         for name, value in seconds.items()
     }
     facts = {"link": link, "hosts": 2, "ranks_per_host": 1, "type": kind, "bytes": n_bytes}
-    return facts | {"variants": variants} | grid.ratios(variants)
+    return facts | {"variants": variants} | grid.ratios({name: [value] for name, value in seconds.items()})
 
 
 class GridTest(unittest.TestCase):
     def test_ratios(self):
-        self.assertEqual(grid.ratios(cell(auto=3.0)["variants"]), {"vs_pass": 1.5, "vs_best": 1.5})
-        found = grid.ratios(cell(auto=3.0, fixed=1.0)["variants"])
+        found = grid.ratios({"pass": [2.0], "auto": [3.0], "q8": [4.0]})
+        self.assertEqual(found, {"vs_pass": 1.5, "vs_best": 1.5})
+        found = grid.ratios({"pass": [2.0], "auto": [3.0], "q8": [1.0]})
         self.assertEqual(found, {"vs_pass": 1.5, "vs_best": 3.0})
+
+    def test_a_round_is_held_against_itself(self):
+        slowed = {"pass": [2.0, 20.0, 2.0], "auto": [1.0, 10.0, 1.0], "q8": [4.0, 40.0, 4.0]}
+        self.assertEqual(grid.ratios(slowed), {"vs_pass": 0.5, "vs_best": 0.5})
+
+    def test_the_best_is_what_was_best_in_other_rounds(self):
+        # Two that are alike, each of which has been lucky once.
+        lucky = {"pass": [5.0, 9.0, 9.0], "auto": [9.0, 9.0, 9.0], "q8": [9.0, 5.0, 9.0]}
+        self.assertEqual(grid.ratios(lucky)["vs_best"], 1.0)
 
     def test_slow_sizes_get_fewer_calls(self):
         for variant in ("pass", "auto", "q4"):
+            self.assertLessEqual(grid.calls_of(variant, 1e-2)[1], 4 * grid.SECONDS / 1e-2)
             quick, slow, slowest = (grid.calls_of(variant, seconds) for seconds in (1e-4, 1.5, 10))
             self.assertEqual(slowest[1], grid.FEWEST_SLOWEST)
             self.assertEqual(slow[1], grid.FEWEST)
