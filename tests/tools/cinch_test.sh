@@ -279,7 +279,7 @@ call_is_explained() {
   expect_part 'what this version cannot do' "$(tr -s ' ' <<< "$out")" 'not in this version, fastest'
   expect_part 'what it can' "$out" 'Of what is, the fastest: flat'
   expect_part 'from where on that pays' "$out" 'flat is faster than plain NCCL from'
-  run "$cinch" $question
+  run CINCH_CACHE_DIR="$root/cache" "$cinch" $question
   expect_part 'a codec that is measured' "$out" 'measured now'
   expect_part 'the codec of the settings' "$(tr -s ' ' <<< "$out")" 'codec h3 CINCH_CODEC=auto'
   run "$cinch" explain --op reduce_scatter --bytes 64M --ranks 8 --link 1G --codec-rate 1T --json
@@ -295,8 +295,44 @@ print(*rows, report["codec"]["name"], report["policy"], report["fastest"], ring[
   fi
   run "$cinch" explain --op allreduce --bytes 4K --ranks 8 --nodes 1 --link 1G --codec-rate 1T
   expect_part 'what the policy says' "$out" 'passes the call whatever it costs: all ranks'
-  run "$cinch" explain --op allreduce --bytes 4K --ranks 4 --link 1G
+}
+
+# A codec is measured once on a machine, and what was found is kept.
+codec_costs_are_kept() {
+  local call='--op allreduce --bytes 4K --ranks 4 --link 1G --codec q4'
+  local kept first
+  explain_in() { run CINCH_CACHE_DIR="$1" "$cinch" explain $call "${@:2}"; }
+  explain_in "$root/kept"
   expect 'no --codec-rate' "$status" 0
+  expect_part 'measured first' "$out" 'measured now'
+  kept=$(echo "$root"/kept/codec-costs.*.json)
+  first=$(cat "$kept")
+  explain_in "$root/kept"
+  expect_part 'kept' "$out" "measured on 2"
+  expect 'nothing to add' "$(cat "$kept")" "$first"
+  explain_in "$root/kept" --dtype bf16
+  expect_part 'another type is measured' "$out" 'measured now'
+  explain_in "$root/kept"
+  expect_part 'the first one is still there' "$out" 'measured on 2'
+  explain_in "$root/kept" --remeasure
+  expect_part '--remeasure' "$out" 'measured now'
+  sed -i 's/"machine": "/&another /' "$kept"
+  explain_in "$root/kept"
+  expect_part 'of another machine' "$out" 'measured now'
+  expect 'is not kept' "$(grep -c another "$kept")" 0
+  echo '{' > "$kept"
+  explain_in "$root/kept"
+  expect 'a broken file' "$status" 0
+  expect_part 'a broken file is named' "$err" "$kept"
+  explain_in "$root/kept"
+  expect 'and written anew' "$err" ''
+  echo text > "$root/file"
+  explain_in "$root/file/cache"
+  expect 'a folder that cannot be made' "$status" 0
+  expect_part 'measured all the same' "$out" 'measured now'
+  expect_part 'and said so' "$err" 'CINCH_CACHE_DIR'
+  run "$cinch" explain $call --remeasure --codec-rate 1G
+  expect '--remeasure without need' "$status" 2
 }
 
 # bad_call WHAT PART ARGUMENTS...: a question that cannot be answered.
@@ -365,6 +401,7 @@ config_page_is_up_to_date
 report_is_explained
 tolerance_is_stated
 call_is_explained
+codec_costs_are_kept
 bad_calls_are_named
 usage_is_checked
 

@@ -50,7 +50,8 @@ struct ExplainedCall {
   std::string bytes, link;
   std::string dtype = "fp32";
   std::string codec;               // empty: what CINCH_CODEC says
-  std::string codecRate;           // empty: measured
+  std::string codecRate;           // empty: measured, once on a machine
+  bool remeasure = false;          // also where CINCH_CACHE_DIR has it
   std::string latency = "20us";    // of a hop between hosts
   std::string localLink = "200G";  // of each rank inside its host
   std::string localLatency = "5us";

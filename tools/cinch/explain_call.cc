@@ -1,11 +1,18 @@
 #include "tools/cinch/explain_call.h"
 
+#include <fmt/chrono.h>
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <ctime>
+#include <filesystem>
 
 #include "common/param.h"
+#include "common/replace_file.h"
+#include "common/text.h"
+#include "common/text_file.h"
 #include "tools/cinch/bench/collective.h"
+#include "tools/cinch/codec_costs.h"
 #include "tools/cinch/codec_speed.h"
 #include "tools/cinch/quantity.h"
 
@@ -117,13 +124,65 @@ Result<Coding> codingFor(const ExplainedCall& call, CallKind kind, std::string& 
   return codingOf(params, kind, place, 0, rule.codec == nullptr ? nullptr : &rule);
 }
 
+std::string cpuModel() {
+  const auto facts = readTextFile("/proc/cpuinfo");
+  std::string_view text = facts ? std::string_view(facts.value()) : std::string_view();
+  while (!text.empty()) {
+    const std::string_view line = takeUntil(text, "\n");
+    if (line.starts_with("model name")) return std::string(line.substr(line.find(':') + 1));
+  }
+  return {};
+}
+
+std::string today() {
+  const time_t now = std::time(nullptr);
+  tm parts{};
+  return fmt::format("{:%Y-%m-%d}", *gmtime_r(&now, &parts));
+}
+
+// What was measured on this machine by this version before: nothing where that cannot be read.
+CodecCosts keptCosts(const std::string& path) {
+  const CodecCosts none{
+      .machine = fmt::format("{},{}, Cinch {}", measuredCodecName(), cpuModel(), CINCH_VERSION),
+      .costs = {}};
+  const auto text = readTextFile(path);
+  if (!text) return none;
+  const auto kept = parseCodecCosts(text.value());
+  if (!kept)
+    fmt::print(stderr, "cinch explain: {}: {}; written anew\n", path, kept.error().message);
+  return kept && kept.value().machine == none.machine ? kept.value() : none;
+}
+
+// It is of use without being kept.
+void keep(const CodecCosts& costs, const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  const auto written = replaceFile(path, formatCodecCosts(costs));
+  if (!written.ok())
+    fmt::print(stderr, "cinch explain: {} (CINCH_CACHE_DIR says where it is kept)\n",
+               written.error().message);
+}
+
+// Measured once on a machine, unless it is to be `anew`.
+CodecCost measuredCost(const CallQuestion& question, bool anew, std::string& source) {
+  const std::string folder = cacheFolder(processParams().params);
+  const std::string path = folder.empty() ? "" : codecCostsPath(folder);
+  CodecCosts costs = keptCosts(path);
+  const std::string key = codecCostKey(*question.codec, question.call.type, question.rule);
+  const auto found = costs.costs.find(key);
+  const bool isKept = !anew && found != costs.costs.end();
+  source = fmt::format("measured {}: {} on one thread of this CPU; for a GPU give --codec-rate",
+                       isKept ? "on " + found->second.date : "now", measuredCodecName());
+  if (isKept) return found->second.cost;
+  const CodecCost cost = measureCodec(question.facts.codec, question.call.type, question.rule);
+  costs.costs[key] = {cost, today()};
+  if (!path.empty()) keep(costs, path);
+  return cost;
+}
+
 Result<CodecCost> codecCostOf(const ExplainedCall& call, const CallQuestion& question,
                               std::string& source) {
-  if (call.codecRate.empty()) {
-    source = fmt::format("measured now: {} on one thread of this CPU; for a GPU give --codec-rate",
-                         measuredCodecName());
-    return measureCodec(question.facts.codec, question.call.type, question.rule);
-  }
+  if (call.codecRate.empty()) return measuredCost(question, call.remeasure, source);
   source = "--codec-rate";
   const auto rate =
       parsed("--codec-rate", call.codecRate, "a rate in bytes a second, such as 5G", parseByteRate);
@@ -150,6 +209,10 @@ const CLI::Option* addCallOptions(CLI::App& explain, CLI::App& topic, ExplainedC
   add("--codec", call.codec, "(CINCH_CODEC)");
   add("--codec-rate", call.codecRate,
       "bytes a second that each of encode, reduce and decode handles (measured on this CPU)");
+  explain
+      .add_flag("--remeasure", call.remeasure, "the codec, also where CINCH_CACHE_DIR has its cost")
+      ->needs(op)
+      ->excludes("--codec-rate");
   add("--latency", call.latency, "of a hop between hosts")->capture_default_str();
   add("--local-link", call.localLink,
       "bits a second of a rank inside its host; PCIe 4.0 x16 has 200G")

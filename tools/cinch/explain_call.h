@@ -29,8 +29,8 @@ struct CallQuestion {
 // Adds --op to the topics of `explain`, and the options that describe its call. Returns --op.
 const CLI::Option* addCallOptions(CLI::App& explain, CLI::App& topic, ExplainedCall& call);
 
-// Measures the codec where the call does not say how fast it is. The error names the option at
-// fault.
+// Where the call does not say how fast the codec is, it is measured, once on a machine. The error
+// names the option at fault.
 Result<CallQuestion> questionOf(const ExplainedCall& call);
 
 }  // namespace cinch
