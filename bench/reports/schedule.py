@@ -16,6 +16,7 @@ TARGETS = (
     "cinch_tool cinch cinch_codec_host cinch_emulator_nccl cinch_emulator_cudart "
     "cinch_slow_codec nccl_tuner_cinch tuner_conformance_test"
 )
+CELLS = os.path.join(BUILD, "schedule.json")  # the grid, kept as its cells come
 TUNER_HARNESS = os.path.join(BUILD, "tests", "tuner_conformance_test")
 # Where it was built to look for what the plugin reads and writes.
 TUNER_FOLDER = os.path.join(BUILD, "tests", "tuner", "cache")
@@ -104,7 +105,7 @@ def measure():
     say(f"== {shared}")
     paired = pairs.measure(BUILD)
     say(f"== {paired}")
-    cells = grid.measure(grid.parse([BUILD]))["cells"]
+    cells = grid.measure(grid.parse([BUILD, "--out", CELLS]))["cells"]
     say(heat.table(cells))
     say(heat.maps(cells))
     figures = {
