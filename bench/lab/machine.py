@@ -4,6 +4,9 @@ import os
 import platform
 import subprocess
 
+# The distribution's, for which the set-up installs numpy: the first of the path may be another one.
+NUMPY_PYTHON = "/usr/bin/python3"
+
 
 def _output(*command, cwd=None):
     try:

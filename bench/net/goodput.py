@@ -5,11 +5,11 @@ import os
 import time
 
 from lab.job import JobFailed
+from lab.machine import NUMPY_PYTHON
 from net.links import RECEIVER, SENDER
 from net.pair import no_work, run_pair
 
 MESSAGE_BYTES = 1 << 20
-_NUMPY_PYTHON = "/usr/bin/python3"  # Debian's, which has numpy
 _RANK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rank.py")
 _MBIT_PER_GBIT = 1000
 
@@ -59,7 +59,7 @@ class Programs:
 def rank_commands(program, n_bytes, *arguments):
     return [
         [
-            _NUMPY_PYTHON,
+            NUMPY_PYTHON,
             "-B",
             _RANK,
             program,

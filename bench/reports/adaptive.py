@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 
+from lab.machine import NUMPY_PYTHON
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, "build")
 
@@ -18,9 +20,6 @@ set_up
 cmake --preset release
 cmake --build --preset release
 """
-
-# numpy comes from the distribution, and so does the interpreter that has it.
-PYTHON = "/usr/bin/python3"
 
 # The parts of the study that fit into some minutes; bench/feedback/matrix.py has all.
 STUDIED = ("2 bits", "3 and 4 bits", "attention", "convolution")
@@ -70,7 +69,7 @@ def boundaries():
 
 def saving():
     """Bytes at q4's squared error, with the codecs and segments of CINCH_CODEC=auto."""
-    text, _ = run(PYTHON, "-B", "bench/adaptive/measure.py", BUILD)
+    text, _ = run(NUMPY_PYTHON, "-B", "bench/adaptive/measure.py", BUILD)
     rows = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     (row,) = [
         row
@@ -87,7 +86,7 @@ def solve_time():
 
 def training():
     text, status = run(
-        PYTHON,
+        NUMPY_PYTHON,
         "-B",
         "bench/training/compare.py",
         BUILD,
@@ -102,8 +101,8 @@ def training():
 def feedback():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "runs.jsonl")
-        run(PYTHON, "-B", "bench/feedback/study.py", BUILD, path, *STUDIED)
-        text, _ = run(PYTHON, "-B", "bench/feedback/summary.py", path)
+        run(NUMPY_PYTHON, "-B", "bench/feedback/study.py", BUILD, path, *STUDIED)
+        text, _ = run(NUMPY_PYTHON, "-B", "bench/feedback/summary.py", path)
     return json.loads(text.splitlines()[-1])
 
 

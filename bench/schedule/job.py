@@ -4,11 +4,11 @@ import json
 import os
 import pathlib
 import statistics
-import sys
 import tempfile
 from dataclasses import dataclass, field
 
 from lab.job import Job
+from lab.machine import NUMPY_PYTHON
 
 _PROGRAM = pathlib.Path(__file__).with_name("rank.py")
 _PATIENCE = 1800  # seconds
@@ -78,7 +78,7 @@ class Runner:
             "out": f"{folder}/out{rank}.json",
             "folder": folder,
         }
-        words = [sys.executable, "-B", str(_PROGRAM)]
+        words = [NUMPY_PYTHON, "-B", str(_PROGRAM)]
         words += [word for name, value in options.items() for word in (f"--{name}", str(value))]
         words += task.arguments.get(rank, [])
         # Else two runs of the same differ by half, as the scheduler has put their threads.
