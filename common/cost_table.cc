@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
+#include <map>
 
 #include "common/host_name.h"
 #include "common/text.h"
@@ -95,6 +97,27 @@ Result<CostTable> parseCostTable(std::string_view text) {
   Parser parser;
   while (!text.empty()) CINCH_TRY(parser.addLine(takeUntil(text, "\n")));
   return parser.finish();
+}
+
+std::optional<ExpectedCost> fastestIn(const CostTable& table, TunedCollective collective,
+                                      uint64_t nBytes) {
+  std::map<uint64_t, ExpectedCost> fastest;
+  for (const CostRow& row : table.rows) {
+    if (row.collective != collective) continue;
+    const ExpectedCost cost{row.algorithm, row.protocol, row.microseconds};
+    const auto [known, isNew] = fastest.try_emplace(row.nBytes, cost);
+    if (!isNew && cost.microseconds < known->second.microseconds) known->second = cost;
+  }
+  const auto above = fastest.lower_bound(nBytes);
+  if (above == fastest.end()) return std::nullopt;
+  if (above->first == nBytes) return above->second;
+  if (above == fastest.begin()) return std::nullopt;
+  const auto below = std::prev(above);
+  const double share =
+      static_cast<double>(nBytes - below->first) / static_cast<double>(above->first - below->first);
+  ExpectedCost made = above->second;
+  made.microseconds = std::lerp(below->second.microseconds, made.microseconds, share);
+  return made;
 }
 
 std::string costTablePath(const std::string& folder, int nRanks, int nNodes) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,17 @@ std::string formatCostTable(const CostTable& table);
 
 // Errors name the line.
 Result<CostTable> parseCostTable(std::string_view text);
+
+// What NCCL expects of its fastest combination, by the table.
+struct ExpectedCost {
+  Algorithm algorithm;
+  Protocol protocol;
+  double microseconds;
+};
+// Between two sizes that the table has, in proportion, with the combination of the larger one.
+// Nothing outside of the table's sizes.
+std::optional<ExpectedCost> fastestIn(const CostTable& table, TunedCollective collective,
+                                      uint64_t nBytes);
 
 // Where this host keeps the table of communicators of this shape, in the folder of cacheFolder().
 std::string costTablePath(const std::string& folder, int nRanks, int nNodes);

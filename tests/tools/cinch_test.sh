@@ -297,6 +297,28 @@ print(*rows, report["codec"]["name"], report["policy"], report["fastest"], ring[
   expect_part 'what the policy says' "$out" 'passes the call whatever it costs: all ranks'
 }
 
+# As its tuner was shown on this host.
+nccls_own_estimate_is_shown() {
+  local call='--op allreduce --ranks 4 --nodes 2 --link 1G --codec q4 --codec-rate 5G'
+  local table="$root/estimates/nccl-costs.$(uname -n).4ranks.2nodes.csv"
+  explain_it() { run CINCH_CACHE_DIR="$root/estimates" "$cinch" explain $call --bytes "$@"; }
+  mkdir "$root/estimates"
+  explain_it 3M
+  expect 'nobody has seen any' "$(grep -c 'NCCL itself' <<< "$out")" 0
+  printf '%s\n' 'cinch-costs,1,4,2' 'allreduce,2097152,1,ring,simple,20000' 'allreduce,2097152,1,tree,ll,30000' \
+    'allreduce,4194304,1,ring,simple,50000' 'allreduce,4194304,1,tree,simple,40000' > "$table"
+  explain_it 3M
+  expect_part 'between two sizes' "$out" 'NCCL itself expects 30.000 ms of plain calls (tree, simple)'
+  explain_it 3M --json
+  expect_part 'as JSON' "$out" '"algorithm": "tree"'
+  explain_it 5M
+  expect 'of no such size' "$(grep -c 'NCCL itself' <<< "$out")" 0
+  echo broken > "$table"
+  explain_it 3M
+  expect 'a broken table' "$status" 0
+  expect_part 'a broken table is named' "$err" "$table: "
+}
+
 # A codec is measured once on a machine, and what was found is kept.
 codec_costs_are_kept() {
   local call='--op allreduce --bytes 4K --ranks 4 --link 1G --codec q4'
@@ -402,6 +424,7 @@ report_is_explained
 tolerance_is_stated
 call_is_explained
 codec_costs_are_kept
+nccls_own_estimate_is_shown
 bad_calls_are_named
 usage_is_checked
 

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "common/cost_table.h"
 #include "common/param.h"
+#include "common/text_file.h"
 #include "tools/cinch/codec_error.h"
 #include "tools/cinch/commands.h"
 #include "tools/cinch/explain_call.h"
@@ -56,6 +58,35 @@ Reason reasonFor(const CallQuestion& question) {
                 {call.kind, OpClass::sum, ncclTypeOf(call.type), count}, history);
 }
 
+// What NCCL expects of the call, as its tuner was shown on this host.
+struct NcclsView {
+  ExpectedCost cost;
+  std::string path;
+};
+
+// Nothing where no tuner has seen a communicator of that shape, and the call's size, here.
+std::optional<NcclsView> ncclsViewOf(const CallQuestion& question) {
+  const Topology& topology = question.facts.topology;
+  const std::string folder = cacheFolder(processParams().params);
+  if (folder.empty()) return std::nullopt;
+  const std::string path =
+      costTablePath(folder, static_cast<int>(topology.ranks), static_cast<int>(topology.hosts));
+  const auto text = readTextFile(path);
+  if (!text) return std::nullopt;
+  const auto table = parseCostTable(text.value());
+  if (!table) {
+    fmt::print(stderr, "cinch explain: {}: {}; left out\n", path, table.error().message);
+    return std::nullopt;
+  }
+  const auto cost =
+      fastestIn(table.value(),
+                question.call.kind == CallKind::allReduce ? TunedCollective::allReduce
+                                                          : TunedCollective::reduceScatter,
+                static_cast<uint64_t>(question.call.inputBytes()));
+  if (!cost) return std::nullopt;
+  return NcclsView{*cost, path};
+}
+
 // What is said, ready to be printed.
 struct Explanation {
   explicit Explanation(const CallQuestion& asked)
@@ -64,6 +95,7 @@ struct Explanation {
         fastest(fastestScheme(asked.call, asked.facts, false)),
         executed(fastestScheme(asked.call, asked.facts, true)),
         reason(reasonFor(asked)),
+        ncclsView(ncclsViewOf(asked)),
         compressed(compressedScheme(asked.call, asked.facts.topology)),
         breakEvenSize(breakEvenBytes(compressed, asked.call, asked.facts)),
         breakEvenLink(breakEvenRate(compressed, asked.call, asked.facts)) {}
@@ -77,6 +109,7 @@ struct Explanation {
   NmseOfOne one;
   Scheme fastest, executed;
   Reason reason;
+  std::optional<NcclsView> ncclsView;
   Scheme compressed;  // how this version does it where it compresses
   std::optional<double> breakEvenSize, breakEvenLink;
 };
@@ -135,6 +168,10 @@ void printDecision(const Explanation& explanation) {
   if (fastest != executed)
     fmt::print("It is not in this version. Of what is, the fastest: {}.\n",
                gainText(executed, explanation));
+  if (const auto& view = explanation.ncclsView)
+    fmt::print("NCCL itself expects {:.3f} ms of plain calls ({}, {}), says {}.\n",
+               view->cost.microseconds / 1e3, nameOf(view->cost.algorithm),
+               nameOf(view->cost.protocol), view->path);
   if (explanation.reason != Reason::none)
     fmt::print("This version passes the call whatever it costs: {}.\n",
                textOf(explanation.reason).why);
@@ -189,6 +226,14 @@ Json jsonOf(Scheme scheme, const Prediction& made, const Explanation& explanatio
           {"nmse", explanation.nmse(made)}, {"in_this_version", infoOf(scheme).isExecuted}};
 }
 
+Json jsonOf(const std::optional<NcclsView>& view) {
+  if (!view) return nullptr;
+  return {{"seconds", 1e-6 * view->cost.microseconds},
+          {"algorithm", nameOf(view->cost.algorithm)},
+          {"protocol", nameOf(view->cost.protocol)},
+          {"source", view->path}};
+}
+
 Json orNull(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }
@@ -212,6 +257,7 @@ void printJson(const Explanation& explanation) {
   report["fastest"] = infoOf(explanation.fastest).name;
   report["fastest_in_this_version"] = infoOf(explanation.executed).name;
   report["policy"] = kReasonNames[static_cast<int>(explanation.reason)];
+  report["nccl_expects"] = jsonOf(explanation.ncclsView);
   report["break_even_bytes"] = orNull(explanation.breakEvenSize);
   report["break_even_bytes_per_s"] = orNull(explanation.breakEvenLink);
   report["numbers"] = {{"encode", jsonOf(facts.codecCost.encode, sources.codecCost)},

@@ -70,6 +70,30 @@ TEST(CostTable, TakesAnyBytes) {
   }
 }
 
+TEST(CostTable, SaysWhatIsExpectedOfTheFastest) {
+  constexpr auto kAll = TunedCollective::allReduce;
+  const CostTable table{4,
+                        2,
+                        {{kAll, 1000, 1, Algorithm::ring, Protocol::simple, 20},
+                         {kAll, 1000, 1, Algorithm::tree, Protocol::ll, 10},
+                         {kAll, 3000, 1, Algorithm::tree, Protocol::ll, 70},
+                         {kAll, 3000, 1, Algorithm::ring, Protocol::simple, 50},
+                         {TunedCollective::reduce, 2000, 1, Algorithm::ring, Protocol::ll, 1}}};
+  const auto least = fastestIn(table, kAll, 1000), between = fastestIn(table, kAll, 1500),
+             most = fastestIn(table, kAll, 3000);
+  ASSERT_TRUE(least && between && most);
+  EXPECT_EQ(least->algorithm, Algorithm::tree);
+  EXPECT_EQ(least->microseconds, 10);
+  EXPECT_EQ(between->algorithm, Algorithm::ring);
+  EXPECT_EQ(between->protocol, Protocol::simple);
+  EXPECT_EQ(between->microseconds, 20);
+  EXPECT_EQ(most->microseconds, 50);
+  EXPECT_FALSE(fastestIn(table, kAll, 999));
+  EXPECT_FALSE(fastestIn(table, kAll, 3001));
+  EXPECT_FALSE(fastestIn(table, TunedCollective::reduceScatter, 2000));
+  EXPECT_FALSE(fastestIn({}, kAll, 1000));
+}
+
 TEST(CostTable, HasAFileForEachShape) {
   EXPECT_NE(costTablePath("/c", 8, 1), costTablePath("/c", 8, 2));
   EXPECT_TRUE(costTablePath("/c", 8, 1).starts_with("/c/nccl-costs."));
