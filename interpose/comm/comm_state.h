@@ -78,6 +78,11 @@ class CommState {
   // The channel to the other ranks; only where they agreed.
   Agreement& agreement() { return *agreement_; }
   bool agreed() const { return facts_.agreed; }
+  // How encoded shards are gathered.
+  bool gathersDirectly() const {
+    return cinch::gathersDirectly(static_cast<uint32_t>(nRanks),
+                                  static_cast<uint32_t>(hosts_.size()));
+  }
 
   // Counts a call that went to NCCL unchanged.
   void countPass(Reason reason, uint64_t nBytes);

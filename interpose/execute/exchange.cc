@@ -5,15 +5,27 @@
 namespace cinch {
 namespace {
 
-Result<void> swapWithPeer(CommState& comm, const ShardBuffers& shards, int peer,
-                          CUstream_st* stream) {
-  const size_t nBytes = shards.messageBytes, offset = shards.offsetOf(static_cast<size_t>(peer));
+struct Message {
+  const uint8_t* sent;
+  uint8_t* received;
+  size_t nBytes;
+};
+
+Result<void> swapWithPeer(CommState& comm, const Message& message, int peer, CUstream_st* stream) {
+  CINCH_TRY_NCCL(comm.real.Send(message.sent, message.nBytes, ncclUint8, peer, comm.comm, stream),
+                 "cannot send a shard");
   CINCH_TRY_NCCL(
-      comm.real.Send(shards.outgoing + offset, nBytes, ncclUint8, peer, comm.comm, stream),
-      "cannot send a shard");
-  CINCH_TRY_NCCL(
-      comm.real.Recv(shards.incoming + offset, nBytes, ncclUint8, peer, comm.comm, stream),
+      comm.real.Recv(message.received, message.nBytes, ncclUint8, peer, comm.comm, stream),
       "cannot receive a shard");
+  return {};
+}
+
+// With messageOf(peer), in rank order.
+template <class MessageOf>
+Result<void> swapWithPeers(CommState& comm, CUstream_st* stream, const MessageOf& messageOf) {
+  for (int peer = 0; peer < comm.nRanks; ++peer)
+    if (peer != comm.rank)
+      CINCH_TRY(swapWithPeer(comm, messageOf(static_cast<size_t>(peer)), peer, stream));
   return {};
 }
 
@@ -26,14 +38,19 @@ Result<void> checkAlive(const CommState& comm) {
 
 Result<void> exchangeShards(CommState& comm, const ShardBuffers& shards, CUstream_st* stream) {
   CINCH_TRY(checkAlive(comm));
-  for (int peer = 0; peer < comm.nRanks; ++peer)
-    if (peer != comm.rank) CINCH_TRY(swapWithPeer(comm, shards, peer, stream));
-  return {};
+  return swapWithPeers(comm, stream, [&](size_t peer) {
+    const size_t offset = shards.offsetOf(peer);
+    return Message{shards.outgoing + offset, shards.incoming + offset, shards.messageBytes};
+  });
 }
 
 Result<void> gatherShards(CommState& comm, const ShardBuffers& shards, CUstream_st* stream) {
   CINCH_TRY(checkAlive(comm));
   const uint8_t* own = shards.outgoing + shards.messageBytes * static_cast<size_t>(comm.rank);
+  if (comm.gathersDirectly())
+    return swapWithPeers(comm, stream, [&](size_t peer) {
+      return Message{own, shards.outgoing + shards.offsetOf(peer), shards.messageBytes};
+    });
   CINCH_TRY_NCCL(
       comm.real.AllGather(own, shards.outgoing, shards.messageBytes, ncclUint8, comm.comm, stream),
       "cannot gather the shards");

@@ -25,7 +25,8 @@ Result<void> checkAlive(const CommState& comm);
 // this rank into `incoming`, in rank order. The own message stays where it is.
 Result<void> exchangeShards(CommState& comm, const ShardBuffers& shards, CUstream_st* stream);
 
-// In place: every rank's own message of `outgoing` into every rank's `outgoing`.
+// In place: every rank's own message of `outgoing` into every rank's `outgoing`. By NCCL's
+// AllGather, or, where the communicator's ranks are many, by point-to-point calls, too.
 Result<void> gatherShards(CommState& comm, const ShardBuffers& shards, CUstream_st* stream);
 
 }  // namespace cinch

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "interpose/policy/policy.h"
 #include "interpose/policy/precision/error_model.h"
 
 namespace cinch {
@@ -90,7 +91,8 @@ double flatQuantisations(const CostedCall& call, uint32_t members) {
   return sentShare(members) + (call.kind == CallKind::allReduce ? 1 : 0);
 }
 
-// The exchange goes from each rank to each rank, the gather is NCCL's own and goes round a ring.
+// The exchange goes from each rank to each rank; so does the gather where they are many. Else that
+// is NCCL's own and goes round a ring.
 Prediction flat(const CostedCall& call, const CostFacts& facts) {
   const Topology& topology = facts.topology;
   const bool gathers = call.kind == CallKind::allReduce;
@@ -104,8 +106,9 @@ Prediction flat(const CostedCall& call, const CostFacts& facts) {
   made.wireSeconds = wireSeconds(facts.link, exchanged, (local - 1) * shard) +
                      wireSeconds(facts.link, gatheredOut, local > 1 ? gathered : 0);
   const LinearCost& hop = topology.hosts > 1 ? facts.link.network : facts.link.local;
-  made.latencySeconds =
-      directHop(facts.link, hop, topology.ranks) + (gathers ? ringHops(facts) : 0);
+  const double direct = directHop(facts.link, hop, topology.ranks);
+  const double gather = gathersDirectly(topology.ranks, topology.hosts) ? direct : ringHops(facts);
+  made.latencySeconds = direct + (gathers ? gather : 0);
   made.codecSeconds = codecSeconds(call, facts.codecCost, call.inputBytes(), topology.ranks);
   made.quantisations = flatQuantisations(call, topology.ranks);
   return made;

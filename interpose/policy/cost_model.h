@@ -57,7 +57,7 @@ struct HostGrid {
 };
 HostGrid gridOf(uint32_t hosts);
 
-// Two levels are worth their third quantisation only with many hosts.
+// With fewer there is nothing to gain. Not in this version: docs/decisions/017-many-hosts.md.
 inline constexpr uint32_t kSmallestGrid = 33;  // hosts
 
 // AllReduce or ReduceScatter of a bucket.

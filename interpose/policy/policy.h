@@ -38,6 +38,14 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
 // a PreMulSum may differ from rank to rank.
 bool sumsInHosts(const Params& params, const Signature& signature);
 
+// Beyond so many hosts of one rank each, encoded shards are gathered by messages from each to each,
+// as they were exchanged, and not by NCCL's AllGather: that may pass them round a ring, whose hops
+// grow with the hosts (docs/decisions/017-many-hosts.md).
+inline constexpr uint32_t kMostInRing = 32;
+constexpr bool gathersDirectly(uint32_t nRanks, uint32_t nHosts) {
+  return nHosts == nRanks && nHosts > kMostInRing;
+}
+
 // Whether a call moves enough bytes to be worth compressing.
 bool isLarge(const Params& params, const CommFacts& comm, const Signature& signature);
 

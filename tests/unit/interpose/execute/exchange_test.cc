@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/interpose/support/ranks.h"
+#include <algorithm>
+
+#include "tests/unit/interpose/support/job.h"
 
 namespace cinch {
 namespace {
@@ -39,6 +41,41 @@ TEST_F(ExchangeTest, GathersInPlace) {
   EXPECT_EQ(call.send, outgoing_ + 16);
   EXPECT_EQ(call.recv, outgoing_);
   EXPECT_EQ(call.count, 16u);
+}
+
+// Each on a host of its own.
+class ManyRanksTest : public test::JobTest {
+ protected:
+  static size_t nCalls(const std::string& call) {
+    const auto all = happened();
+    return static_cast<size_t>(std::ranges::count_if(
+        all, [&](const std::string& each) { return each.starts_with(call); }));
+  }
+  // Of an AllReduce of all ranks.
+  static void expectMessages(int nRanks, size_t nSent, size_t nGathers) {
+    const test::TestRanks ranks = test::makeRanks(nRanks);
+    const test::Work work(ranks, CallKind::allReduce, 50001);
+    getReady(work);
+    ASSERT_EQ(test::runInGroup({&work}), ncclSuccess);
+    EXPECT_EQ(nCalls("Send"), nSent);
+    EXPECT_EQ(nCalls("AllGather"), nGathers);
+    for (int rank = 0; rank < nRanks; ++rank) {
+      EXPECT_EQ(work.received(rank), work.received(0)) << rank;
+      EXPECT_EQ(work.part(rank).comm().health(), ncclSuccess);
+    }
+    EXPECT_LT(work.errorOf(0), 0.05);
+    EXPECT_TRUE(fakeReal().isIdle());
+  }
+};
+
+TEST_F(ManyRanksTest, UpToSoManyNcclGathers) {
+  constexpr size_t kRanks = kMostInRing;
+  expectMessages(kRanks, kRanks * (kRanks - 1), kRanks);
+}
+
+TEST_F(ManyRanksTest, MoreGatherFromEachToEach) {
+  constexpr size_t kRanks = kMostInRing + 1;
+  expectMessages(kRanks, 2 * kRanks * (kRanks - 1), 0);
 }
 
 TEST_F(ExchangeTest, EveryErrorOfNcclIsReported) {

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "interpose/policy/policy.h"
+
 namespace cinch {
 namespace {
 
@@ -116,6 +118,17 @@ TEST(CostModel, AGridNeedsFewerMessages) {
   EXPECT_NEAR(grid->latencySeconds, 2 * (15 + 31 + 7) * 1e-6, 1e-12);
   EXPECT_NEAR(predict(Scheme::hierarchical, call, facts)->latencySeconds, 2 * (511 + 7) * 1e-6,
               1e-12);
+}
+
+TEST(CostModel, OfManyHostsTheGatherIsLikeTheExchange) {
+  CostFacts facts = realistic({kMostInRing, kMostInRing});
+  facts.link.network.fixedSeconds = 20e-6;
+  facts.link.secondsPerMessage = 1e-6;
+  const CostedCall call = allReduce(1 << 26);
+  EXPECT_NEAR(predict(Scheme::flat, call, facts)->latencySeconds, (20 + 31 + 31 * 20) * 1e-6,
+              1e-12);
+  facts.topology = {kMostInRing + 1, kMostInRing + 1};
+  EXPECT_NEAR(predict(Scheme::flat, call, facts)->latencySeconds, 2 * (20 + 32) * 1e-6, 1e-12);
 }
 
 TEST(CostModel, GridsAreNearlySquare) {
