@@ -32,18 +32,19 @@ JOBS = "2x1,4x1,2x2"
 TYPES = "fp32,bf16"
 SIZES = "16K,64K,256K,1M,4M,16M,64M"
 CORNER = {"links": "50mbit,none", "jobs": "2x1", "types": "fp32", "sizes": "64K,1M", "rounds": 1}
-# Seconds of calls, roughly: that count, and before them. Connections and codecs warm up; Cinch's first
-# trials take three rounds of 8, close ones up to eight times that.
+# Seconds of calls, roughly: that count, and before them. Connections and codecs warm up; of Cinch's
+# first calls every other 8 are a trial, up to the 40th, or to the 120th where the times are very
+# close: too few calls may all be of a trial, where a job's seldom are.
 SECONDS = 0.3
-WARM_SECONDS = {"pass": 0.1, "auto": 1.2}
+WARM_SECONDS = {"pass": 0.1, "auto": 4.0}
 WARM_SECONDS_FIXED = 0.1
 FEWEST, MOST = 3, 1000
-FEWEST_WARM, MOST_WARM = {"pass": 3, "auto": 24}, {"auto": 400}
+FEWEST_WARM, MOST_WARM = {"pass": 3, "auto": 42}, {"auto": 400}
 FEWEST_WARM_FIXED, MOST_WARM_OTHERS = 4, 50
 # Of calls that take so long the link's rate decides nearly alone: few of them, and one round, are
 # enough.
 SLOWEST_CALL = 2.0  # seconds, plain
-WARM_SLOWEST = {"pass": 1, "auto": 20}
+WARM_SLOWEST = {"pass": 1, "auto": 42}
 WARM_FIXED_SLOWEST = 2
 FEWEST_SLOWEST = 2
 EMULATOR_BITS = 4e9  # bit/s, that it comes to without a limit, roughly; less where ranks share cores
