@@ -197,7 +197,7 @@ struct SumLaunch {
   float* sum;  // count; overlaps none of the parts
 };
 
-inline constexpr uint32_t kDeviceTableVersion = 9;
+inline constexpr uint32_t kDeviceTableVersion = 10;
 inline constexpr int kNotReady = 600;  // cudaErrorNotReady
 inline constexpr const char* kDeviceTableSymbol = "cinchDeviceTable_v1";
 // Exported by the emulator's libnccl.so.2 and libcudart.so.13, and by nothing else.
@@ -269,9 +269,11 @@ struct DeviceTable {
   void (*rangePush)(const char* name);
   void (*rangePop)();
 
-  int (*encode)(const EncodeLaunch* launch, void* stream);
-  int (*reduce)(const ReduceLaunch* launch, void* stream);
-  int (*decode)(const DecodeLaunch* launch, void* stream);
+  // `n` launches of as many slots, which share nothing but the stream: in as few kernels as may be,
+  // in any order. After an error some may have been enqueued.
+  int (*encode)(const EncodeLaunch* launches, uint32_t n, void* stream);
+  int (*reduce)(const ReduceLaunch* launches, uint32_t n, void* stream);
+  int (*decode)(const DecodeLaunch* launches, uint32_t n, void* stream);
 
   int (*probe)(const ProbeLaunch* launch, void* stream);
   int (*tally)(const TallyLaunch* launch, void* stream);

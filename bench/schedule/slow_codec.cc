@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -32,13 +33,6 @@ void sleepFor(void* nanoseconds) {
   std::this_thread::sleep_for(std::chrono::nanoseconds(reinterpret_cast<uintptr_t>(nanoseconds)));
 }
 
-int dawdle(int error, uint64_t nValues, void* stream) {
-  if (error != 0) return error;
-  const auto nanoseconds =
-      static_cast<uintptr_t>(static_cast<double>(nValues) * nanosecondsPerValue());
-  return runtime.cudaLaunchHostFunc(stream, sleepFor, reinterpret_cast<void*>(nanoseconds));
-}
-
 // Whoever reads a mixed layout on the host can do so: the emulator's device memory is the host's.
 uint64_t valuesOf(const cinch::wire::ShardLayout& layout, int64_t skipped = -1) {
   uint64_t sum = 0;
@@ -46,20 +40,24 @@ uint64_t valuesOf(const cinch::wire::ShardLayout& layout, int64_t skipped = -1) 
     if (static_cast<int64_t>(shard) != skipped) sum += layout.shardElems(shard);
   return sum;
 }
-
-int encode(const EncodeLaunch* launch, void* stream) {
-  return dawdle(real->encode(launch, stream), valuesOf(launch->call.layout, launch->skipShard),
-                stream);
+uint64_t valuesOf(const EncodeLaunch& launch) {
+  return valuesOf(launch.call.layout, launch.skipShard);
+}
+uint64_t valuesOf(const ReduceLaunch& launch) {
+  return launch.call.layout.shardElems(launch.shard) * launch.nParts();
+}
+uint64_t valuesOf(const DecodeLaunch& launch) {
+  return valuesOf(launch.call.layout);
 }
 
-int reduce(const ReduceLaunch* launch, void* stream) {
-  const cinch::wire::ShardLayout& layout = launch->call.layout;
-  return dawdle(real->reduce(launch, stream), layout.shardElems(launch->shard) * launch->nParts(),
-                stream);
-}
-
-int decode(const DecodeLaunch* launch, void* stream) {
-  return dawdle(real->decode(launch, stream), valuesOf(launch->call.layout), stream);
+template <auto function, class Launch>
+int slowly(const Launch* launches, uint32_t n, void* stream) {
+  if (const int error = (real->*function)(launches, n, stream)) return error;
+  uint64_t nValues = 0;
+  for (const Launch& launch : std::span(launches, n)) nValues += valuesOf(launch);
+  const auto nanoseconds =
+      static_cast<uintptr_t>(static_cast<double>(nValues) * nanosecondsPerValue());
+  return runtime.cudaLaunchHostFunc(stream, sleepFor, reinterpret_cast<void*>(nanoseconds));
 }
 
 int initialise() {
@@ -74,9 +72,9 @@ DeviceTable slowTable() {
   if (real == nullptr) return {};
   DeviceTable slow = *real;
   slow.initialise = initialise;
-  slow.encode = encode;
-  slow.reduce = reduce;
-  slow.decode = decode;
+  slow.encode = slowly<&DeviceTable::encode>;
+  slow.reduce = slowly<&DeviceTable::reduce>;
+  slow.decode = slowly<&DeviceTable::decode>;
   return slow;
 }
 

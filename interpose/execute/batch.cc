@@ -8,7 +8,7 @@
 
 #include "interpose/execute/checkup.h"
 #include "interpose/execute/exchange.h"
-#include "interpose/execute/hosts.h"
+#include "interpose/execute/neighbours.h"
 #include "interpose/execute/stages.h"
 #include "interpose/execute/trace.h"
 #include "interpose/real/nccl_try.h"
@@ -55,15 +55,21 @@ Result<void> traceGather(BatchItem& item, uint32_t chunk) {
   return {};
 }
 
-// What is summed up first is coded later.
-Result<void> encodeGiven(BatchItem& item, uint32_t chunk) {
-  return hasLanes(item) && chunk == 0 ? openStages(item) : encodeStage(item, chunk);
+Result<void> open(BatchItem& item, uint32_t chunk) {
+  return chunk == 0 ? openStages(item) : Result<void>();
 }
-Result<void> encodeSum(BatchItem& item, uint32_t chunk) {
-  if (!hasLanes(item)) return {};
-  CINCH_TRY(sumStage(item));
-  CINCH_TRY(encodeStage(item, chunk));
-  return traceExchange(item, chunk);
+// What is summed up first is coded later.
+Result<void> encodeGiven(const Neighbours& items, uint32_t chunk) {
+  return hasLanes(items.front()) && chunk == 0 ? Result<void>() : encodeStage(items, chunk);
+}
+Result<void> sum(BatchItem& item, uint32_t) {
+  return hasLanes(item) ? sumStage(item) : Result<void>();
+}
+Result<void> encodeSum(const Neighbours& items, uint32_t chunk) {
+  return hasLanes(items.front()) ? encodeStage(items, chunk) : Result<void>();
+}
+Result<void> traceInLane(BatchItem& item, uint32_t chunk) {
+  return hasLanes(item) ? traceExchange(item, chunk) : Result<void>();
 }
 
 Result<void> settleLaunch(BatchItem& item) {
@@ -135,16 +141,18 @@ Result<void> Batch::runWave(uint32_t wave, bool isRecorded) {
   if (wave > 0) CINCH_TRY(each(wave, beginCall));
   const uint32_t nChunks = mostChunks(wave);
   CINCH_TRY(exchangeAll(wave, 0, isRecorded));
-  CINCH_TRY(each(wave, 0, encodeSum));
+  CINCH_TRY(each(wave, 0, sum));
+  CINCH_TRY(together(wave, 0, encodeSum));
+  CINCH_TRY(each(wave, 0, traceInLane));
   CINCH_TRY(groupOfLanes(wave, exchangeInLane));
   CINCH_TRY(each(wave, 0, noteInLane));
   for (uint32_t chunk = 0; chunk < nChunks; ++chunk) {
     if (chunk + 1 < nChunks) CINCH_TRY(exchangeAll(wave, chunk + 1, false));
-    CINCH_TRY(each(wave, chunk, reduceStage));
+    CINCH_TRY(together(wave, chunk, reduceStage));
     CINCH_TRY(gatherAll(wave, chunk));
-    if (chunk > 0) CINCH_TRY(each(wave, chunk - 1, decodeStage));
+    if (chunk > 0) CINCH_TRY(together(wave, chunk - 1, decodeStage));
   }
-  CINCH_TRY(each(wave, nChunks - 1, decodeStage));
+  CINCH_TRY(together(wave, nChunks - 1, decodeStage));
   CINCH_TRY(groupOfLanes(wave, spread));
   CINCH_TRY(each(wave, closeStages));
   return each(wave, endCall);
@@ -157,7 +165,8 @@ Result<void> Batch::exchangeAll(uint32_t wave, uint32_t chunk, bool isRecorded) 
     done = each(wave, chunk, exchange);
   }
   // NCCL launches at the end of the group, so the codes may still be on their way when it records.
-  if (done.ok()) done = each(wave, chunk, encodeGiven);
+  if (done.ok()) done = each(wave, chunk, open);
+  if (done.ok()) done = together(wave, chunk, encodeGiven);
   if (done.ok()) done = each(wave, chunk, traceExchange);
   CINCH_TRY(closeGroup(wave, done));
   return each(wave, chunk, noteExchange);
@@ -200,6 +209,19 @@ Result<void> Batch::each(uint32_t wave, uint32_t chunk, ChunkStage stage) {
   for (BatchItem& item : items_)
     if (item.use.wave == wave && chunk < item.plan.nChunks()) CINCH_TRY(stage(item, chunk));
   return {};
+}
+
+Result<void> Batch::together(uint32_t wave, uint32_t chunk, CodecStage stage) {
+  Neighbours items;
+  for (BatchItem& item : items_) {
+    if (item.use.wave != wave || chunk >= item.plan.nChunks()) continue;
+    if (!items.takes(item)) {
+      CINCH_TRY(stage(items, chunk));
+      items = {};
+    }
+    items.add(item);
+  }
+  return items.empty() ? Result<void>() : stage(items, chunk);
 }
 
 uint32_t Batch::mostChunks(uint32_t wave) const {

@@ -13,6 +13,8 @@
 
 namespace cinch {
 
+class Neighbours;
+
 struct BatchItem {
   std::shared_ptr<CommState> comm;
   Slot* slot;  // active, or one whose connections are to be made
@@ -45,6 +47,8 @@ struct BatchItem {
 //
 // What the hosts sum up first (execute/hosts.h) has a group of messages before all that, which the
 // other items' exchange 0 is in, and one after it.
+//
+// Calls that follow one another on a stream share the launches of their codec (neighbours.h).
 class Batch {
  public:
   Batch(std::span<BatchItem> items, const RealNccl& real);
@@ -68,10 +72,12 @@ class Batch {
  private:
   using Stage = Result<void> (*)(BatchItem&);
   using ChunkStage = Result<void> (*)(BatchItem&, uint32_t chunk);
+  using CodecStage = Result<void> (*)(const Neighbours&, uint32_t chunk);
 
   Result<void> each(uint32_t wave, Stage stage);
   // Of the items that have this chunk.
   Result<void> each(uint32_t wave, uint32_t chunk, ChunkStage stage);
+  Result<void> together(uint32_t wave, uint32_t chunk, CodecStage stage);
   uint32_t mostChunks(uint32_t wave) const;
   bool gathers(uint32_t wave, uint32_t chunk) const;
   Result<void> runWave(uint32_t wave, bool isRecorded);

@@ -1,7 +1,9 @@
 #include "interpose/execute/stages.h"
 
+#include <algorithm>
+#include <array>
+
 #include "interpose/execute/checkup.h"
-#include "interpose/execute/hosts.h"
 #include "interpose/execute/trace.h"
 
 namespace cinch {
@@ -9,6 +11,11 @@ namespace {
 
 const DeviceTable& deviceOf(const BatchItem& item) {
   return *item.comm->resources.device;
+}
+
+// As long as what is returned lives.
+CurrentDevice useDeviceOf(const BatchItem& item) {
+  return CurrentDevice(deviceOf(item), item.comm->resources.cudaDevice);
 }
 
 bool isCaptured(const BatchItem& item) {
@@ -106,6 +113,7 @@ EncodeLaunch encodeAllButOwn(const BatchItem& item, uint32_t chunk) {
                       .skipShard = item.plan.isPair ? -1 : static_cast<int32_t>(item.plan.rank)};
 }
 
+// AllGather's, which has one chunk.
 EncodeLaunch encodeOwn(const BatchItem& item) {
   EncodeLaunch launch = encodeAllButOwn(item, 0);
   const uint32_t own = item.plan.rank;
@@ -116,13 +124,17 @@ EncodeLaunch encodeOwn(const BatchItem& item) {
   return launch;
 }
 
+EncodeLaunch encodeOf(const BatchItem& item, uint32_t chunk) {
+  return item.plan.exchanges() ? encodeAllButOwn(item, chunk) : encodeOwn(item);
+}
+
 void* ownersResidual(const BatchItem& item, const ChunkPlan& part) {
   if (item.residuals.reduce == nullptr) return nullptr;
   return static_cast<char*>(item.residuals.reduce) +
          item.plan.residualOffset(item.slot->rule.residualType, part);
 }
 
-ReduceLaunch reduceOf(const BatchItem& item, uint32_t chunk) {
+ReduceLaunch reduceOwn(const BatchItem& item, uint32_t chunk) {
   const CollectivePlan& plan = item.plan;
   const ChunkPlan part = plan.chunk(chunk);
   const ShardBuffers shards = shardsOf(item, chunk);
@@ -147,7 +159,7 @@ uint8_t* resultOf(const BatchItem& item) {
 }
 
 // What both ranks of a pair have sent each other.
-ReduceLaunch reducePairOf(const BatchItem& item, uint32_t chunk) {
+ReduceLaunch reducePair(const BatchItem& item, uint32_t chunk) {
   const CollectivePlan& plan = item.plan;
   const ChunkPlan part = plan.chunk(chunk);
   const ShardBuffers shards = shardsOf(item, chunk);
@@ -166,6 +178,10 @@ ReduceLaunch reducePairOf(const BatchItem& item, uint32_t chunk) {
   return launch;
 }
 
+ReduceLaunch reduceOf(const BatchItem& item, uint32_t chunk) {
+  return item.plan.isPair ? reducePair(item, chunk) : reduceOwn(item, chunk);
+}
+
 DecodeLaunch decodeOf(const BatchItem& item, uint32_t chunk) {
   DecodeLaunch launch{.call = contextOf(item, item.plan.chunk(chunk), chunk),
                       .input = shardsOf(item, chunk).outgoing,
@@ -181,6 +197,34 @@ ProbeLaunch probeOf(const BatchItem& item) {
                      .residual = item.residuals.encode,
                      .residualType = item.slot->rule.residualType,
                      .probe = item.residuals.probe};
+}
+
+template <class Launch>
+struct CodecStage {
+  TracedStage traced;
+  Launch (*launchOf)(const BatchItem&, uint32_t chunk);
+  int (*DeviceTable::*enqueue)(const Launch*, uint32_t n, void* stream);
+  const char* failure;
+};
+constexpr CodecStage<EncodeLaunch> kEncode{TracedStage::encode, encodeOf, &DeviceTable::encode,
+                                           "cannot encode"};
+constexpr CodecStage<ReduceLaunch> kReduce{TracedStage::reduce, reduceOf, &DeviceTable::reduce,
+                                           "cannot reduce"};
+constexpr CodecStage<DecodeLaunch> kDecode{TracedStage::decode, decodeOf, &DeviceTable::decode,
+                                           "cannot decode"};
+
+template <class Launch>
+Result<void> launch(const CodecStage<Launch>& stage, const Neighbours& items, uint32_t chunk) {
+  const BatchItem& first = items.front();
+  const DeviceTable& device = deviceOf(first);
+  std::array<Launch, Neighbours::kMost> launches;
+  std::ranges::transform(items, launches.begin(),
+                         [&](const BatchItem* item) { return stage.launchOf(*item, chunk); });
+  void* const stream = codecStreamOf(first);
+  const CodecTrace trace(items, stage.traced, chunk, stream);
+  CINCH_TRY_DEVICE(device, (device.*stage.enqueue)(launches.data(), items.size(), stream),
+                   stage.failure);
+  return {};
 }
 
 // Nothing of another buffer's leftovers may be added to this one.
@@ -227,7 +271,7 @@ ShardBuffers shardsOf(const BatchItem& item, uint32_t chunk) {
 
 Result<void> openStages(BatchItem& item) {
   const DeviceTable& device = deviceOf(item);
-  const CurrentDevice current(device, item.comm->resources.cudaDevice);
+  const CurrentDevice current = useDeviceOf(item);
   CINCH_TRY(item.comm->workspace.begin(item.call.stream, item.captureId));
   if (item.connectOnly) return {};
   beginTrace(item);
@@ -241,56 +285,46 @@ Result<void> openStages(BatchItem& item) {
 Result<void> sumStage(BatchItem& item) {
   if (!isCoded(item)) return {};
   const DeviceTable& device = deviceOf(item);
-  const CurrentDevice current(device, item.comm->resources.cudaDevice);
+  const CurrentDevice current = useDeviceOf(item);
   const SumLaunch launch = sumOf(item);
   CINCH_TRY_DEVICE(device, device.sum(&launch, item.call.stream), "cannot sum up the parts");
   CINCH_TRY(probeInput(item));
   return handToCodec(item);
 }
 
-Result<void> encodeStage(BatchItem& item, uint32_t chunk) {
-  if (chunk == 0 && !hasLanes(item)) CINCH_TRY(openStages(item));
-  if (!isCoded(item)) return {};
-  const DeviceTable& device = deviceOf(item);
-  const CurrentDevice current(device, item.comm->resources.cudaDevice);
-  const EncodeLaunch launch =
-      item.plan.exchanges() ? encodeAllButOwn(item, chunk) : encodeOwn(item);
-  {
-    const CodecTrace trace(item, TracedStage::encode, chunk, codecStreamOf(item));
-    CINCH_TRY_DEVICE(device, device.encode(&launch, codecStreamOf(item)), "cannot encode");
-  }
-  return handToCaller(item);
+Result<void> encodeStage(const Neighbours& items, uint32_t chunk) {
+  const Neighbours coded = items.only(isCoded);
+  if (coded.empty()) return {};
+  const CurrentDevice current = useDeviceOf(coded.front());
+  CINCH_TRY(launch(kEncode, coded, chunk));
+  return handToCaller(coded.front());
 }
 
-Result<void> reduceStage(BatchItem& item, uint32_t chunk) {
-  if (!isCoded(item) || !item.plan.exchanges()) return {};
-  const DeviceTable& device = deviceOf(item);
-  const CurrentDevice current(device, item.comm->resources.cudaDevice);
-  CINCH_TRY(awaitMessage(item, CodecStream::Message::exchanged, chunk));
-  const ReduceLaunch launch = item.plan.isPair ? reducePairOf(item, chunk) : reduceOf(item, chunk);
-  {
-    const CodecTrace trace(item, TracedStage::reduce, chunk, codecStreamOf(item));
-    CINCH_TRY_DEVICE(device, device.reduce(&launch, codecStreamOf(item)), "cannot reduce");
-  }
-  return handToCaller(item);
+Result<void> reduceStage(const Neighbours& items, uint32_t chunk) {
+  const Neighbours coded =
+      items.only([](const BatchItem& item) { return isCoded(item) && item.plan.exchanges(); });
+  if (coded.empty()) return {};
+  const CurrentDevice current = useDeviceOf(coded.front());
+  CINCH_TRY(awaitMessage(coded.front(), CodecStream::Message::exchanged, chunk));
+  CINCH_TRY(launch(kReduce, coded, chunk));
+  return handToCaller(coded.front());
 }
 
-Result<void> decodeStage(BatchItem& item, uint32_t chunk) {
-  if (!isCoded(item) || !item.plan.gathers()) return {};
-  const DeviceTable& device = deviceOf(item);
-  const CurrentDevice current(device, item.comm->resources.cudaDevice);
-  CINCH_TRY(awaitMessage(item, CodecStream::Message::gathered, chunk));
-  const DecodeLaunch launch = decodeOf(item, chunk);
-  {
-    const CodecTrace trace(item, TracedStage::decode, chunk, codecStreamOf(item));
-    CINCH_TRY_DEVICE(device, device.decode(&launch, codecStreamOf(item)), "cannot decode");
-  }
+Result<void> decodeStage(const Neighbours& items, uint32_t chunk) {
+  const Neighbours coded =
+      items.only([](const BatchItem& item) { return isCoded(item) && item.plan.gathers(); });
+  if (coded.empty()) return {};
+  const BatchItem& first = coded.front();
+  const CurrentDevice current = useDeviceOf(first);
+  CINCH_TRY(awaitMessage(first, CodecStream::Message::gathered, chunk));
+  CINCH_TRY(launch(kDecode, coded, chunk));
   // Where it is spread next.
-  return hasLanes(item) && launch.call.endsCall ? handToCaller(item) : Result<void>();
+  const bool isSpread = hasLanes(first) && chunk + 1 == first.plan.nChunks();
+  return isSpread ? handToCaller(first) : Result<void>();
 }
 
 Result<void> closeStages(BatchItem& item) {
-  const CurrentDevice current(deviceOf(item), item.comm->resources.cudaDevice);
+  const CurrentDevice current = useDeviceOf(item);
   CINCH_TRY(handToCaller(item));
   if (!item.connectOnly) {
     endTurn(*item.comm, item.turn, item.call.stream, true);
@@ -302,19 +336,19 @@ Result<void> closeStages(BatchItem& item) {
 }
 
 void joinStages(const BatchItem& item) {
-  const CurrentDevice current(deviceOf(item), item.comm->resources.cudaDevice);
+  const CurrentDevice current = useDeviceOf(item);
   (void)handToCaller(item);
   dropTrace(item);
 }
 
 Result<void> noteExchange(BatchItem& item, uint32_t chunk) {
-  const CurrentDevice current(deviceOf(item), item.comm->resources.cudaDevice);
+  const CurrentDevice current = useDeviceOf(item);
   endMessages(item, TracedStage::exchange, chunk);
   return note(item, CodecStream::Message::exchanged, chunk);
 }
 
 Result<void> noteGather(BatchItem& item, uint32_t chunk) {
-  const CurrentDevice current(deviceOf(item), item.comm->resources.cudaDevice);
+  const CurrentDevice current = useDeviceOf(item);
   endMessages(item, TracedStage::gather, chunk);
   return note(item, CodecStream::Message::gathered, chunk);
 }

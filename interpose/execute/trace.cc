@@ -68,13 +68,16 @@ void endMessages(const BatchItem& item, TracedStage stage, uint32_t chunk) {
   item.traced->end(stage, chunk, item.call.stream);
 }
 
-CodecTrace::CodecTrace(const BatchItem& item, TracedStage stage, uint32_t chunk, void* stream)
-    : traced_(item.traced), stage_(stage), chunk_(chunk), stream_(stream) {
-  if (traced_ != nullptr) traced_->begin(stage, chunk, stream, stream != item.call.stream);
+CodecTrace::CodecTrace(const Neighbours& items, TracedStage stage, uint32_t chunk, void* stream)
+    : items_(items), stage_(stage), chunk_(chunk), stream_(stream) {
+  for (const BatchItem* item : items_)
+    if (item->traced != nullptr)
+      item->traced->begin(stage, chunk, stream, stream != item->call.stream);
 }
 
 CodecTrace::~CodecTrace() {
-  if (traced_ != nullptr) traced_->end(stage_, chunk_, stream_);
+  for (const BatchItem* item : items_)
+    if (item->traced != nullptr) item->traced->end(stage_, chunk_, stream_);
 }
 
 }  // namespace cinch

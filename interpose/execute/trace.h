@@ -2,7 +2,7 @@
 // effect on what calls do: what cannot be traced is left out.
 #pragma once
 
-#include "interpose/execute/batch.h"
+#include "interpose/execute/neighbours.h"
 
 namespace cinch {
 
@@ -20,15 +20,16 @@ void dropTrace(const BatchItem& item);
 void beginMessages(const BatchItem& item, TracedStage stage, uint32_t chunk);
 void endMessages(const BatchItem& item, TracedStage stage, uint32_t chunk);
 
-// A stage of the codec, on `stream`, for as long as it lives.
+// A stage of the codec, on `stream`, for as long as it lives. Each of the calls is taken to need
+// as long as all together.
 class CodecTrace {
  public:
-  CodecTrace(const BatchItem& item, TracedStage stage, uint32_t chunk, void* stream);
+  CodecTrace(const Neighbours& items, TracedStage stage, uint32_t chunk, void* stream);
   ~CodecTrace();
   CodecTrace(const CodecTrace&) = delete;
 
  private:
-  TracedCall* const traced_;
+  const Neighbours& items_;
   const TracedStage stage_;
   const uint32_t chunk_;
   void* const stream_;

@@ -3,6 +3,7 @@
 #include "kernels/device_table.h"
 
 #include <cstdio>
+#include <span>
 
 #include "kernels/host/host_codec.h"
 #include "kernels/host/launch_queue.h"
@@ -163,7 +164,11 @@ void rangePop() {}
 
 template <class Launch>
 int enqueue(const Launch* launch, void* stream) {
-  return launches->enqueue(*launch, stream);
+  return launches->enqueue(std::span(launch, 1), stream);
+}
+template <class Launch>
+int enqueueAll(const Launch* first, uint32_t n, void* stream) {
+  return launches->enqueue(std::span(first, n), stream);
 }
 
 }  // namespace
@@ -206,9 +211,9 @@ cinch::DeviceTable cinchDeviceTable_v1 = {
     .streamWaitEventInGraph = streamWaitEventInGraph,
     .rangePush = rangePush,
     .rangePop = rangePop,
-    .encode = enqueue<cinch::EncodeLaunch>,
-    .reduce = enqueue<cinch::ReduceLaunch>,
-    .decode = enqueue<cinch::DecodeLaunch>,
+    .encode = enqueueAll<cinch::EncodeLaunch>,
+    .reduce = enqueueAll<cinch::ReduceLaunch>,
+    .decode = enqueueAll<cinch::DecodeLaunch>,
     .probe = enqueue<cinch::ProbeLaunch>,
     .tally = enqueue<cinch::TallyLaunch>,
     .sum = enqueue<cinch::SumLaunch>,

@@ -20,46 +20,39 @@ struct RunLaunch {
   void operator()(const SumLaunch& launch) const { codec.sumParts(launch); }
 };
 
-// The graph that the stream is being captured into; null: none.
-int findGraph(const RuntimeSymbols& runtime, void* stream, void** graph) {
-  int status = 0;
-  const int error =
-      runtime.cudaStreamGetCaptureInfo(stream, &status, nullptr, graph, nullptr, nullptr, nullptr);
-  if (error != 0 || status != kCaptureActive) *graph = nullptr;
-  return error;
-}
-
 }  // namespace
 
 LaunchQueue::LaunchQueue(const RuntimeSymbols& runtime, const HostCodec& codec)
     : runtime_(runtime), codec_(codec) {
   for (size_t i = 0; i < kFirstRecords; ++i) {
-    records_.push_back(std::make_unique<Record>());
+    records_.push_back(std::make_unique<Record>(Record{this, {}}));
+    records_.back()->launches.reserve(1);
     free_.push_back(records_.back().get());
   }
 }
 
-int LaunchQueue::enqueue(const AnyLaunch& launch, void* stream) {
-  void* graph = nullptr;
-  if (const int error = findGraph(runtime_, stream, &graph)) return error;
-  return graph ? addToGraph(graph, launch, stream) : enqueueOnce(launch, stream);
+int LaunchQueue::findGraph(void* stream, void** graph) const {
+  int status = 0;
+  const int error =
+      runtime_.cudaStreamGetCaptureInfo(stream, &status, nullptr, graph, nullptr, nullptr, nullptr);
+  if (error != 0 || status != kCaptureActive) *graph = nullptr;
+  return error;
 }
 
-int LaunchQueue::enqueueOnce(const AnyLaunch& launch, void* stream) {
-  Record* record = take(launch);
+int LaunchQueue::enqueueOnce(Record* record, void* stream) {
   const int error = runtime_.cudaLaunchHostFunc(stream, runOnce, record);
   if (error != 0) giveBack(record);
   return error;
 }
 
-int LaunchQueue::addToGraph(void* graph, const AnyLaunch& launch, void* stream) {
-  auto record = std::make_unique<Record>(Record{this, launch});
-  const auto destroy = [](void* owned) { delete static_cast<Record*>(owned); };
+int LaunchQueue::addToGraph(void* graph, Record* owned, void* stream) {
+  std::unique_ptr<Record> record(owned);
+  const auto destroy = [](void* each) { delete static_cast<Record*>(each); };
   void* object = nullptr;
   if (const int error =
           runtime_.cudaUserObjectCreate(&object, record.get(), destroy, 1, kNoDestructorSync))
     return error;
-  Record* const owned = record.release();  // by the user object
+  (void)record.release();  // the user object's now
   if (const int error = runtime_.cudaGraphRetainUserObject(graph, object, 1, kMoveReference)) {
     runtime_.cudaUserObjectRelease(object, 1);
     return error;
@@ -67,31 +60,30 @@ int LaunchQueue::addToGraph(void* graph, const AnyLaunch& launch, void* stream) 
   return runtime_.cudaLaunchHostFunc(stream, runAgain, owned);
 }
 
-void LaunchQueue::run(const AnyLaunch& launch) const {
-  std::visit(RunLaunch{codec_}, launch);
+void LaunchQueue::run(const Record& record) {
+  for (const AnyLaunch& launch : record.launches)
+    std::visit(RunLaunch{record.queue->codec_}, launch);
 }
 
 void LaunchQueue::runOnce(void* record) {
   auto* self = static_cast<Record*>(record);
-  self->queue->run(self->launch);
+  run(*self);
   self->queue->giveBack(self);
 }
 
 void LaunchQueue::runAgain(void* record) {
-  const auto* self = static_cast<Record*>(record);
-  self->queue->run(self->launch);
+  run(*static_cast<const Record*>(record));
 }
 
-LaunchQueue::Record* LaunchQueue::take(const AnyLaunch& launch) {
+LaunchQueue::Record* LaunchQueue::take() {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
-    records_.push_back(std::make_unique<Record>());
+    records_.push_back(std::make_unique<Record>(Record{this, {}}));
     free_.reserve(records_.size());
     free_.push_back(records_.back().get());
   }
   Record* record = free_.back();
   free_.pop_back();
-  *record = {this, launch};
   return record;
 }
 

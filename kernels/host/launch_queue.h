@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -21,22 +22,31 @@ class LaunchQueue {
  public:
   LaunchQueue(const RuntimeSymbols& runtime, const HostCodec& codec);
 
-  // Returns a cudaError_t.
-  int enqueue(const AnyLaunch& launch, void* stream);
+  // Launches of one kind, as one host function. Returns a cudaError_t.
+  template <class Launch>
+  int enqueue(std::span<const Launch> launches, void* stream) {
+    void* graph = nullptr;
+    if (const int error = findGraph(stream, &graph)) return error;
+    Record* const record = graph ? new Record{this, {}} : take();
+    record->launches.assign(launches.begin(), launches.end());
+    return graph ? addToGraph(graph, record, stream) : enqueueOnce(record, stream);
+  }
 
  private:
   struct Record {
     LaunchQueue* queue;
-    AnyLaunch launch;
+    std::vector<AnyLaunch> launches;
   };
 
-  int enqueueOnce(const AnyLaunch& launch, void* stream);
-  int addToGraph(void* graph, const AnyLaunch& launch, void* stream);
+  // The graph that the stream is being captured into; null: none.
+  int findGraph(void* stream, void** graph) const;
+  int enqueueOnce(Record* record, void* stream);
+  int addToGraph(void* graph, Record* owned, void* stream);
 
-  void run(const AnyLaunch& launch) const;
+  static void run(const Record& record);
   static void runOnce(void* record);   // and gives it back
   static void runAgain(void* record);  // leaves it as it is
-  Record* take(const AnyLaunch& launch);
+  Record* take();
   void giveBack(Record* record);
 
   const RuntimeSymbols& runtime_;

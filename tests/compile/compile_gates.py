@@ -51,7 +51,10 @@ class Kernel:
 
 def short_name(mangled, source):
     """encode_bf16_q4, encode_fp32_q4_ef, reduce_any; reduce into values is values_fp32_q4, and of two
-    codes codes_fp32_q4; probe_fp16; tally_fp32, and tally_fp32_pair of two buffers; sum_fp32."""
+    codes codes_fp32_q4; probe_fp16; tally_fp32, and tally_fp32_pair of two buffers; sum_fp32. encode_batch: of
+    several calls."""
+    if "BatchKernel" in mangled:
+        return f"{source}_batch"
     kind = "values" if "reduceIntoValuesKernel" in mangled else source
     kind = "codes" if "PartsE1" in mangled else kind
     element = re.search(r"ElementTypeE(\d)", mangled)

@@ -169,7 +169,7 @@ double Bench::encode(const Case& each) {
                               .residual = each.feedback ? buckets_->residual[set] : nullptr,
                               .rule = each.rule,
                               .output = buckets_->coded[set]};
-    check(table().encode(&launch, stream), "encode");
+    check(table().encode(&launch, 1, stream), "encode");
   });
 }
 
@@ -185,14 +185,14 @@ double Bench::reduce(const Case& each, bool intoValues) {
                               .factor = 1.0f,
                               .output = intoValues ? nullptr : buckets_->output[set],
                               .values = intoValues ? buckets_->output[set] : nullptr};
-    check(table().reduce(&launch, stream), "reduce");
+    check(table().reduce(&launch, 1, stream), "reduce");
   });
 }
 
 double Bench::decode(const Case& each) {
   return measure([&](size_t set, cudaStream_t stream) {
     const DecodeLaunch launch{call(each, set), buckets_->coded[set], buckets_->output[set]};
-    check(table().decode(&launch, stream), "decode");
+    check(table().decode(&launch, 1, stream), "decode");
   });
 }
 

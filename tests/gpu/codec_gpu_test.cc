@@ -14,7 +14,7 @@ namespace cinch::test {
 namespace {
 
 constexpr Backend kBackend = Backend::cuda;
-const std::span<const host::HostCodec> kCodec(&kCudaCodec, 1);
+const host::HostCodec kBoth[] = {kCudaCodec, kCudaBatchCodec};
 
 // How often random tests draw each codec. CINCH_GPU_TEST_ROUNDS sets it, to few for runs under a
 // memory checker.
@@ -40,7 +40,7 @@ class CudaCodec : public testing::Test {
 };
 
 TEST_F(CudaCodec, GoldenVectors) {
-  expectGoldenVectors(kCudaCodec);
+  for (const host::HostCodec& codec : kBoth) expectGoldenVectors(codec);
 }
 
 // Every kernel: each codec and type, with each residual and without, measured and not.
@@ -64,17 +64,17 @@ TEST_F(CudaCodec, EveryCodecEqualsTheReference) {
 
 TEST_F(CudaCodec, SmallBucketsEqualTheReference) {
   for (uint32_t seed = 0; seed < seedsForAll(rounds()) && !HasFailure(); ++seed)
-    expectLikeReference(kCodec, kBackend, {seed * 61 % 9000, 1 + seed % 9, seed});
+    expectLikeReference(kBoth, kBackend, {seed * 61 % 9000, 1 + seed % 9, seed});
 }
 
 TEST_F(CudaCodec, HostileBytesAreHandledAsByTheReference) {
   for (uint32_t seed = 0; seed < seedsForAll((rounds() + 2) / 3) && !HasFailure(); ++seed)
-    expectHostileBytesLikeReference(kCodec, kBackend, {1 + seed * 997 % 4000, 1 + seed % 5, seed});
+    expectHostileBytesLikeReference(kBoth, kBackend, {1 + seed * 997 % 4000, 1 + seed % 5, seed});
 }
 
 TEST_F(CudaCodec, EmptyBucketsEndTheCall) {
   for (uint32_t seed = 0; seed < 9; ++seed)
-    expectLikeReference(kCodec, kBackend, {0, 1 + seed % 4, seed});
+    expectLikeReference(kBoth, kBackend, {0, 1 + seed % 4, seed});
 }
 
 TEST_F(CudaCodec, TalliesEqualTheHost) {
@@ -97,13 +97,13 @@ class LargeBuckets : public CudaCodec {};
 // Several tiles for each warp.
 TEST_F(LargeBuckets, EqualTheReference) {
   for (uint32_t seed = 0; seed < seedsForAll(1) && !HasFailure(); ++seed)
-    expectLikeReference(kCodec, kBackend, {300000 + seed * 777, 1 + seed % 4, seed});
+    expectLikeReference(kBoth, kBackend, {300000 + seed * 777, 1 + seed % 4, seed});
 }
 
 // More tiles than the device holds warps for.
 TEST_F(LargeBuckets, VeryLargeOnesEqualTheReference) {
   for (uint32_t seed = 0; seed < 3 && !HasFailure(); ++seed)
-    expectLikeReference(kCodec, kBackend, {5000000 + seed * 12345, 1, seed * 2});
+    expectLikeReference(kBoth, kBackend, {5000000 + seed * 12345, 1, seed * 2});
 }
 
 TEST_F(LargeBuckets, TalliesProbesAndSumsEqualTheHost) {
@@ -132,15 +132,15 @@ TEST_F(CudaCodec, RefusesMisalignedEncodedBuffers) {
       {1000, 1, codec::formatOf("q4")}, ElementType::fp32, 1, 2, nullptr, nullptr};
   uint8_t* const odd = reinterpret_cast<uint8_t*>(8);
   const EncodeLaunch encode{.call = call, .input = nullptr, .residual = nullptr, .output = odd};
-  EXPECT_EQ(table_->encode(&encode, nullptr), cudaErrorMisalignedAddress);
+  EXPECT_EQ(table_->encode(&encode, 1, nullptr), cudaErrorMisalignedAddress);
   const DecodeLaunch decode{call, odd, nullptr};
-  EXPECT_EQ(table_->decode(&decode, nullptr), cudaErrorMisalignedAddress);
+  EXPECT_EQ(table_->decode(&decode, 1, nullptr), cudaErrorMisalignedAddress);
 }
 
 TEST_F(CudaCodec, RefusesUnknownCodecs) {
   const CallContext call{{1000, 1, {250, 4, 4, 128}}, ElementType::fp32, 1, 2, nullptr, nullptr};
   const DecodeLaunch decode{call, nullptr, nullptr};
-  EXPECT_EQ(table_->decode(&decode, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(table_->decode(&decode, 1, nullptr), cudaErrorInvalidValue);
 }
 
 // One rank's encode, reduce and decode, on a bucket of zeros.
@@ -174,9 +174,9 @@ class CapturedCall {
     enqueueEncode(stream);
     ReduceLaunch reduce = reduceLaunch();
     reduce.output = coded();
-    EXPECT_EQ(table_.reduce(&reduce, stream), 0);
+    EXPECT_EQ(table_.reduce(&reduce, 1, stream), 0);
     const DecodeLaunch decode{call(), coded(), output_};
-    EXPECT_EQ(table_.decode(&decode, stream), 0);
+    EXPECT_EQ(table_.decode(&decode, 1, stream), 0);
   }
 
   // A reduce-scatter: encode, reduce into values.
@@ -184,7 +184,7 @@ class CapturedCall {
     enqueueEncode(stream);
     ReduceLaunch reduce = reduceLaunch();
     reduce.values = output_;
-    EXPECT_EQ(table_.reduce(&reduce, stream), 0);
+    EXPECT_EQ(table_.reduce(&reduce, 1, stream), 0);
   }
 
   SlotState state() const {
@@ -206,7 +206,7 @@ class CapturedCall {
   void enqueueEncode(cudaStream_t stream) const {
     const EncodeLaunch encode{
         .call = call(), .input = input_, .residual = nullptr, .output = coded()};
-    EXPECT_EQ(table_.encode(&encode, stream), 0);
+    EXPECT_EQ(table_.encode(&encode, 1, stream), 0);
   }
 
   ReduceLaunch reduceLaunch() const {

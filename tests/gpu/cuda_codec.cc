@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "kernels/core/residual_layout.h"
+#include "tests/unit/kernels/bystander.h"
 
 namespace cinch::test {
 namespace {
@@ -140,6 +142,49 @@ void launchAndWait(int (*function)(const Launch*, void*), const Launch& launch) 
   expectSuccess(table().streamSynchronize(nullptr), "kernel");
 }
 
+// Whether launches of the codec go together with others'.
+bool haveCompany = false;
+
+template <class Launch>
+using CodecFunction = int (*)(const Launch*, uint32_t, void*);
+
+template <class Launch>
+void launchAll(CodecFunction<Launch> function, std::span<const Launch> launches) {
+  expectSuccess(function(launches.data(), static_cast<uint32_t>(launches.size()), nullptr),
+                "launch");
+  expectSuccess(table().streamSynchronize(nullptr), "kernel");
+}
+
+template <class Launch>
+void launchAmongOthers(CodecFunction<Launch> function, const Launch& launch) {
+  static Bystander call;
+  call = {};
+  DeviceCopy before(&call, sizeof call), behind(&call, sizeof call);
+  Launch launches[3] = {launch, launch, launch};
+  setLaunch(reinterpret_cast<Bystander*>(before.get()), launches[0]);
+  setLaunch(reinterpret_cast<Bystander*>(behind.get()), launches[2]);
+  launchAll(function, std::span<const Launch>(launches));
+  for (DeviceCopy* each : {&before, &behind}) {
+    each->fetch(&call);
+    EXPECT_TRUE(isDone(call, launch)) << "a call beside is not done";
+  }
+}
+
+template <class Launch>
+void launchAndWait(CodecFunction<Launch> function, const Launch& launch) {
+  if (haveCompany)
+    launchAmongOthers(function, launch);
+  else
+    launchAll(function, std::span(&launch, 1));
+}
+
+template <auto function, class Launch>
+void amongOthers(const Launch& launch) {
+  haveCompany = true;
+  function(launch);
+  haveCompany = false;
+}
+
 void encodeShards(const EncodeLaunch& launch) {
   const wire::ShardLayout& layout = launch.call.layout;
   const DeviceCall call(launch.call);
@@ -268,5 +313,12 @@ const DeviceTable* cudaTable(std::string* reason) {
 
 const host::HostCodec kCudaCodec = {"cuda",     encodeShards, reduceShard, decodeShards,
                                     probeInput, tallyTiles,   sumParts};
+const host::HostCodec kCudaBatchCodec = {"cuda batch",
+                                         amongOthers<encodeShards, EncodeLaunch>,
+                                         amongOthers<reduceShard, ReduceLaunch>,
+                                         amongOthers<decodeShards, DecodeLaunch>,
+                                         probeInput,
+                                         tallyTiles,
+                                         sumParts};
 
 }  // namespace cinch::test

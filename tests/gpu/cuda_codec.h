@@ -14,5 +14,7 @@ const DeviceTable* cudaTable(std::string* reason);
 // Call only where cudaTable() is not null. Every buffer is copied to device memory of the same
 // alignment, between guard bytes that must survive; a broken guard or a CUDA error fails the test.
 extern const host::HostCodec kCudaCodec;
+// The same with launches that go together with others'.
+extern const host::HostCodec kCudaBatchCodec;
 
 }  // namespace cinch::test

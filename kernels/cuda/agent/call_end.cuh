@@ -1,4 +1,4 @@
-// How a launch ends, and its call with it where no other chunk follows: the last CTA of the grid to
+// How a launch ends, and its call with it where no other chunk follows: the last of its CTAs to
 // finish does that, once all have read the state.
 #pragma once
 
@@ -6,8 +6,9 @@
 
 namespace cinch::cuda {
 
-// Once, at the end, by every thread, with whether its part of the output was finite.
-__device__ inline void endLaunch(const CallContext& call, bool allFinite) {
+// Once, at the end, by every thread of the launch's `nRows` rows of the grid, with whether its part
+// of the output was finite.
+__device__ inline void endLaunch(const CallContext& call, uint32_t nRows, bool allFinite) {
   const bool ctaFinite = __syncthreads_and(allFinite);
   if (threadIdx.x != 0) return;
   SlotState* const state = call.state;
@@ -15,7 +16,7 @@ __device__ inline void endLaunch(const CallContext& call, bool allFinite) {
   if (!ctaFinite) atomicOr(&state->nonFinite, 1u);
   if (!call.endsCall) return;
   __threadfence();
-  if (atomicAdd(&state->ticket, 1u) + 1 < gridDim.x * gridDim.y) return;
+  if (atomicAdd(&state->ticket, 1u) + 1 < gridDim.x * nRows) return;
   state->ticket = 0;
   core::endCall(*state, atomicExch(&state->nonFinite, 0u) == 0);
 }

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/agent/call_end.cuh"
 #include "kernels/cuda/agent/encoded_shard.cuh"
+#include "kernels/cuda/agent/launch_batch.cuh"
 #include "kernels/cuda/agent/shard_codec.cuh"
 #include "kernels/cuda/agent/tile_elements.cuh"
 
@@ -27,7 +28,7 @@ class DecodeAgent {
       const TileValues values = faults ? refused() : decode(walk.tile, extent);
       allFinite &= output_.store(values, walk.tile, extent);
     }
-    endLaunch(call_, allFinite);
+    endLaunch(call_, call_.layout.nShards, allFinite);
   }
 
  private:
@@ -47,5 +48,20 @@ class DecodeAgent {
   Elements output_;
   ShardCodec<Codecs> codec_;
 };
+
+CINCH_HD inline uint32_t rowsOf(const DecodeLaunch& launch) {
+  return launch.call.layout.nShards;
+}
+
+template <class Elements, class Codecs>
+__device__ __forceinline__ void decodeRow(const DecodeLaunch& launch) {
+  DecodeAgent<Elements, Codecs>(launch, ShardView(launch.call.layout, blockIdx.y)).run();
+}
+
+// Of any types and codecs, since a batch may have several.
+__device__ __forceinline__ void decodeRow(const LaunchBatch<DecodeLaunch>& batch) {
+  const DecodeLaunch& launch = batch.launches[blockIdx.z];
+  if (blockIdx.y < rowsOf(launch)) decodeRow<AnyElements, AnyCodec>(launch);
+}
 
 }  // namespace cinch::cuda

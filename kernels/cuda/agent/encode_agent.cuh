@@ -1,6 +1,7 @@
 // What one thread does in an encode launch. Row y of the grid codes shard y.
 #pragma once
 
+#include "kernels/cuda/agent/launch_batch.cuh"
 #include "kernels/cuda/agent/tile_writer.cuh"
 
 namespace cinch::cuda {
@@ -63,5 +64,22 @@ class EncodeAgent {
   CodingTask task_;
   TileWriter<Codecs, kept> writer_;
 };
+
+CINCH_HD inline uint32_t rowsOf(const EncodeLaunch& launch) {
+  return launch.call.layout.nShards;
+}
+
+template <class Elements, class Codecs, Kept kept>
+__device__ __forceinline__ void encodeRow(const EncodeLaunch& launch) {
+  const bool isSkipped = static_cast<int64_t>(blockIdx.y) == launch.skipShard;
+  if (isSkipped) return;
+  EncodeAgent<Elements, Codecs, kept>(launch, ShardView(launch.call.layout, blockIdx.y)).run();
+}
+
+// Of any types and codecs, since a batch may have several.
+__device__ __forceinline__ void encodeRow(const LaunchBatch<EncodeLaunch>& batch) {
+  const EncodeLaunch& launch = batch.launches[blockIdx.z];
+  if (blockIdx.y < rowsOf(launch)) encodeRow<AnyElements, AnyCodec, Kept::anything>(launch);
+}
 
 }  // namespace cinch::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/agent/call_end.cuh"
+#include "kernels/cuda/agent/launch_batch.cuh"
 #include "kernels/cuda/agent/shard_sum.cuh"
 
 namespace cinch::cuda {
@@ -61,7 +62,7 @@ class ReduceIntoValuesAgent {
       const TileExtent extent = shard_.ofTile(walk.tile);
       allFinite &= values_.store(sum_.ofTile(walk.tile, extent), walk.tile, extent);
     }
-    endLaunch(launch_.call, allFinite);
+    endLaunch(launch_.call, 1, allFinite);
   }
 
  private:
@@ -70,5 +71,20 @@ class ReduceIntoValuesAgent {
   ShardSum<Elements, Codecs, parts> sum_;
   Elements values_;
 };
+
+CINCH_HD inline uint32_t rowsOf(const ReduceLaunch&) {
+  return 1;
+}
+
+// Of any types and codecs, since a batch may have several.
+__device__ __forceinline__ void reduceShard(const LaunchBatch<ReduceLaunch>& batch) {
+  const ReduceLaunch& launch = batch.launches[blockIdx.z];
+  if (launch.ownCodes)
+    ReduceIntoValuesAgent<AnyElements, AnyCodec, Parts::ofTwoCodes>(launch).run();
+  else if (launch.values)
+    ReduceIntoValuesAgent<AnyElements, AnyCodec, Parts::ofRanks>(launch).run();
+  else
+    ReduceAgent<AnyElements, AnyCodec>(launch).run();
+}
 
 }  // namespace cinch::cuda

@@ -1,5 +1,5 @@
 #include "kernels/cuda/agent/decode_agent.cuh"
-#include "kernels/cuda/dispatch/dispatch.cuh"
+#include "kernels/cuda/dispatch/codec_launch.cuh"
 #include "kernels/cuda/dispatch/launch.h"
 
 namespace cinch::cuda {
@@ -8,18 +8,27 @@ namespace {
 template <class Elements, class Codecs>
 __global__ void __launch_bounds__(kThreadsPerCta, kCtasForSums)
     decodeKernel(const __grid_constant__ DecodeLaunch launch) {
-  DecodeAgent<Elements, Codecs>(launch, ShardView(launch.call.layout, blockIdx.y)).run();
+  decodeRow<Elements, Codecs>(launch);
+}
+
+__global__ void __launch_bounds__(kThreadsPerCta, kCtasForSums)
+    decodeBatchKernel(const __grid_constant__ LaunchBatch<DecodeLaunch> batch) {
+  decodeRow(batch);
+}
+
+Kernel<DecodeLaunch> kernelFor(const DecodeLaunch& launch) {
+  return chooseKernel<Kernel<DecodeLaunch>>(
+      launch.call, true, [&]<class Elements, class Codecs>() -> Kernel<DecodeLaunch> {
+        return decodeKernel<Elements, Codecs>;
+      });
 }
 
 }  // namespace
 
-int launchDecode(const DecodeLaunch* launch, void* stream) {
-  if (!isCodedBuffer(launch->input)) return cudaErrorMisalignedAddress;
-  const auto kernel = chooseKernel<Kernel<DecodeLaunch>>(
-      launch->call, true, [&]<class Elements, class Codecs>() -> Kernel<DecodeLaunch> {
-        return decodeKernel<Elements, Codecs>;
-      });
-  return launchShards(kernel, launch->call.layout.nShards, *launch, stream);
+int launchDecode(const DecodeLaunch* launches, uint32_t n, void* stream) {
+  return launchAll(std::span(launches, n), decodeBatchKernel, stream, [&](const auto& launch) {
+    return launchShards(kernelFor(launch), launch, stream);
+  });
 }
 
 }  // namespace cinch::cuda

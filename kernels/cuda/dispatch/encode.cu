@@ -1,5 +1,5 @@
 #include "kernels/cuda/agent/encode_agent.cuh"
-#include "kernels/cuda/dispatch/dispatch.cuh"
+#include "kernels/cuda/dispatch/codec_launch.cuh"
 #include "kernels/cuda/dispatch/launch.h"
 
 namespace cinch::cuda {
@@ -8,9 +8,13 @@ namespace {
 template <class Elements, class Codecs, Kept kept>
 __global__ void __launch_bounds__(kThreadsPerCta, ctasForEncode<Elements, Codecs, kept>())
     encodeKernel(const __grid_constant__ EncodeLaunch launch) {
-  const bool isSkipped = static_cast<int64_t>(blockIdx.y) == launch.skipShard;
-  if (isSkipped) return;
-  EncodeAgent<Elements, Codecs, kept>(launch, ShardView(launch.call.layout, blockIdx.y)).run();
+  encodeRow<Elements, Codecs, kept>(launch);
+}
+
+__global__ void __launch_bounds__(kThreadsPerCta,
+                                  ctasForEncode<AnyElements, AnyCodec, Kept::anything>())
+    encodeBatchKernel(const __grid_constant__ LaunchBatch<EncodeLaunch> batch) {
+  encodeRow(batch);
 }
 
 template <class Elements, class Codecs>
@@ -23,15 +27,19 @@ Kernel<EncodeLaunch> kernelFor(Kept kept) {
     return encodeKernel<Elements, Codecs, Kept::residual>;
 }
 
+Kernel<EncodeLaunch> kernelFor(const EncodeLaunch& launch) {
+  const Kept kept = keptBy(launch);
+  return chooseKernel<Kernel<EncodeLaunch>>(
+      launch.call, kept != Kept::anything,
+      [&]<class Elements, class Codecs>() { return kernelFor<Elements, Codecs>(kept); });
+}
+
 }  // namespace
 
-int launchEncode(const EncodeLaunch* launch, void* stream) {
-  if (!isCodedBuffer(launch->output)) return cudaErrorMisalignedAddress;
-  const Kept kept = keptBy(*launch);
-  const auto kernel = chooseKernel<Kernel<EncodeLaunch>>(
-      launch->call, kept != Kept::anything,
-      [&]<class Elements, class Codecs>() { return kernelFor<Elements, Codecs>(kept); });
-  return launchShards(kernel, launch->call.layout.nShards, *launch, stream);
+int launchEncode(const EncodeLaunch* launches, uint32_t n, void* stream) {
+  return launchAll(std::span(launches, n), encodeBatchKernel, stream, [&](const auto& launch) {
+    return launchShards(kernelFor(launch), launch, stream);
+  });
 }
 
 }  // namespace cinch::cuda

@@ -28,13 +28,13 @@ uint64_t ceilDivide(uint64_t a, uint64_t b) {
 
 }  // namespace
 
-cudaError_t gridFor(uint64_t nTiles, uint32_t nRows, dim3* grid) {
+cudaError_t gridFor(uint64_t nTiles, uint32_t nRows, dim3* grid, uint32_t nPlanes) {
   if (nRows == 0 || nRows > kMaxGridRows || nTiles > kMaxRowTiles) return cudaErrorInvalidValue;
   uint64_t resident = 0;
   if (const cudaError_t error = residentCtas(&resident)) return error;
   const uint64_t wanted = ceilDivide(nTiles, kTilesPerCta);
-  const uint64_t fits = ceilDivide(resident, nRows);
-  *grid = dim3(static_cast<uint32_t>(std::clamp<uint64_t>(wanted, 1, fits)), nRows);
+  const uint64_t fits = ceilDivide(resident, uint64_t{nRows} * nPlanes);
+  *grid = dim3(static_cast<uint32_t>(std::clamp<uint64_t>(wanted, 1, fits)), nRows, nPlanes);
   return cudaSuccess;
 }
 

@@ -11,9 +11,9 @@
 
 namespace cinch::cuda {
 
-int launchEncode(const EncodeLaunch* launch, void* stream);
-int launchReduce(const ReduceLaunch* launch, void* stream);
-int launchDecode(const DecodeLaunch* launch, void* stream);
+int launchEncode(const EncodeLaunch* launches, uint32_t n, void* stream);
+int launchReduce(const ReduceLaunch* launches, uint32_t n, void* stream);
+int launchDecode(const DecodeLaunch* launches, uint32_t n, void* stream);
 int launchProbe(const ProbeLaunch* launch, void* stream);
 int launchTally(const TallyLaunch* launch, void* stream);
 int launchSum(const SumLaunch* launch, void* stream);

@@ -1,5 +1,5 @@
 #include "kernels/cuda/agent/reduce_agent.cuh"
-#include "kernels/cuda/dispatch/dispatch.cuh"
+#include "kernels/cuda/dispatch/codec_launch.cuh"
 #include "kernels/cuda/dispatch/launch.h"
 
 namespace cinch::cuda {
@@ -17,19 +17,26 @@ __global__ void __launch_bounds__(kThreadsPerCta, kCtasForReduce<Codecs>)
   ReduceIntoValuesAgent<Elements, Codecs, parts>(launch).run();
 }
 
-}  // namespace
+__global__ void __launch_bounds__(kThreadsPerCta, kCtasForReduce<AnyCodec>)
+    reduceBatchKernel(const __grid_constant__ LaunchBatch<ReduceLaunch> batch) {
+  reduceShard(batch);
+}
 
-int launchReduce(const ReduceLaunch* launch, void* stream) {
-  if (!isCodedBuffer(launch->peers) || !isCodedBuffer(launch->ownCodes) ||
-      !isCodedBuffer(launch->output))
-    return cudaErrorMisalignedAddress;
-  const auto kernel = chooseKernel<Kernel<ReduceLaunch>>(
-      launch->call, isPlain(*launch), [&]<class Elements, class Codecs>() -> Kernel<ReduceLaunch> {
-        if (launch->ownCodes) return reduceIntoValuesKernel<Elements, Codecs, Parts::ofTwoCodes>;
-        if (launch->values) return reduceIntoValuesKernel<Elements, Codecs, Parts::ofRanks>;
+Kernel<ReduceLaunch> kernelFor(const ReduceLaunch& launch) {
+  return chooseKernel<Kernel<ReduceLaunch>>(
+      launch.call, isPlain(launch), [&]<class Elements, class Codecs>() -> Kernel<ReduceLaunch> {
+        if (launch.ownCodes) return reduceIntoValuesKernel<Elements, Codecs, Parts::ofTwoCodes>;
+        if (launch.values) return reduceIntoValuesKernel<Elements, Codecs, Parts::ofRanks>;
         return reduceKernel<Elements, Codecs>;
       });
-  return launchShards(kernel, 1, *launch, stream);
+}
+
+}  // namespace
+
+int launchReduce(const ReduceLaunch* launches, uint32_t n, void* stream) {
+  return launchAll(std::span(launches, n), reduceBatchKernel, stream, [&](const auto& launch) {
+    return launchShards(kernelFor(launch), launch, stream);
+  });
 }
 
 }  // namespace cinch::cuda

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -187,12 +188,18 @@ int setDevice(int device) {
 }
 
 template <class Launch>
-int launch(const char* name, void (*host::HostCodec::*run)(const Launch&), const Launch* arguments,
-           const void* stream) {
+int launchAll(const char* name, void (*host::HostCodec::*run)(const Launch&), const Launch* first,
+              uint32_t n, const void* stream) {
   if (const int error = recordOrdering(name, nullptr, stream)) return error;
   timeline().push_back(name);
-  (host::fastestHostCodec().*run)(*arguments);
+  for (const Launch& each : std::span(first, n)) (host::fastestHostCodec().*run)(each);
   return 0;
+}
+
+template <class Launch>
+int launch(const char* name, void (*host::HostCodec::*run)(const Launch&), const Launch* arguments,
+           const void* stream) {
+  return launchAll(name, run, arguments, 1, stream);
 }
 
 DeviceTable makeTable() {
@@ -233,14 +240,14 @@ DeviceTable makeTable() {
   t.streamWaitEventInGraph = streamWaitEventInGraph;
   t.rangePush = [](const char* name) { fakeDevice().ranges.push_back(name); };
   t.rangePop = [] { fakeDevice().ranges.pop_back(); };
-  t.encode = [](const EncodeLaunch* l, void* stream) {
-    return launch("encode", &host::HostCodec::encodeShards, l, stream);
+  t.encode = [](const EncodeLaunch* first, uint32_t n, void* stream) {
+    return launchAll("encode", &host::HostCodec::encodeShards, first, n, stream);
   };
-  t.reduce = [](const ReduceLaunch* l, void* stream) {
-    return launch("reduce", &host::HostCodec::reduceShard, l, stream);
+  t.reduce = [](const ReduceLaunch* first, uint32_t n, void* stream) {
+    return launchAll("reduce", &host::HostCodec::reduceShard, first, n, stream);
   };
-  t.decode = [](const DecodeLaunch* l, void* stream) {
-    return launch("decode", &host::HostCodec::decodeShards, l, stream);
+  t.decode = [](const DecodeLaunch* first, uint32_t n, void* stream) {
+    return launchAll("decode", &host::HostCodec::decodeShards, first, n, stream);
   };
   t.probe = [](const ProbeLaunch* l, void* stream) {
     return launch("probe", &host::HostCodec::probeInput, l, stream);

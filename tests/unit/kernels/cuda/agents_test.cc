@@ -10,31 +10,31 @@ namespace cinch::test {
 namespace {
 
 constexpr Backend kBackend = Backend::cuda;
-const std::span<const host::HostCodec> kCodec(&kSimtCodec, 1);
+const host::HostCodec kBoth[] = {kSimtCodec, kSimtBatchCodec};
 
 TEST(Agents, GoldenVectors) {
-  expectGoldenVectors(kSimtCodec);
+  for (const host::HostCodec& codec : kBoth) expectGoldenVectors(codec);
 }
 
 TEST(Agents, SmallBucketsEqualTheReference) {
   for (uint32_t seed = 0; seed < 120 && !testing::Test::HasFailure(); ++seed)
-    expectLikeReference(kCodec, kBackend, {seed * 61 % 3100, 1 + seed % 5, seed});
+    expectLikeReference(kBoth, kBackend, {seed * 61 % 3100, 1 + seed % 5, seed});
 }
 
 // More blocks than half warps: every thread codes several.
 TEST(Agents, LargeBucketsEqualTheReference) {
   for (uint32_t seed = 0; seed < 18 && !testing::Test::HasFailure(); ++seed)
-    expectLikeReference(kCodec, kBackend, {12000 + seed * 777, 1 + seed % 3, seed});
+    expectLikeReference(kBoth, kBackend, {12000 + seed * 777, 1 + seed % 3, seed});
 }
 
 TEST(Agents, EmptyBucketsEndTheCall) {
   for (uint32_t seed = 0; seed < 9; ++seed)
-    expectLikeReference(kCodec, kBackend, {0, 1 + seed % 4, seed});
+    expectLikeReference(kBoth, kBackend, {0, 1 + seed % 4, seed});
 }
 
 TEST(Agents, HostileBytesAreHandledAsByTheReference) {
   for (uint32_t seed = 0; seed < 60 && !testing::Test::HasFailure(); ++seed)
-    expectHostileBytesLikeReference(kCodec, kBackend, {1 + seed * 997 % 4000, 1 + seed % 5, seed});
+    expectHostileBytesLikeReference(kBoth, kBackend, {1 + seed * 997 % 4000, 1 + seed % 5, seed});
 }
 
 TEST(Agents, AllReducesEqualTheReferenceOverManyCalls) {

@@ -44,7 +44,7 @@ class DeviceTable(ctypes.Structure):
 def check_loading(report, library):
     """With no driver to be found, loading works and initialise() says what is missing."""
     table = DeviceTable.in_dll(ctypes.CDLL(library), SYMBOL)
-    report.check(table.version == 9 and table.size > ctypes.sizeof(DeviceTable),
+    report.check(table.version == 10 and table.size > ctypes.sizeof(DeviceTable),
                  f"loads: version {table.version}, {table.size} bytes, {table.name.decode()}")
     report.check(table.chunk_values > 0, f"a chunk has {table.chunk_values} values")
     error = table.initialise()

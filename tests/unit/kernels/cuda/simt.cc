@@ -82,7 +82,7 @@ uint32_t runTurn() {
   uint32_t nLeft = 0;
   for (uint32_t i = 0; i < cta.fibres.size(); ++i) {
     if (cta.fibres[i].isDone) continue;
-    threadIdx = {i, 0};
+    threadIdx = {i, 0, 0};
     swapcontext(&cta.scheduler, &cta.fibres[i].context);
     nLeft += !cta.fibres[i].isDone;
   }
@@ -104,12 +104,13 @@ void runCta(uint32_t nThreads) {
 void run(Dim dim, const std::function<void()>& thread) {
   cta.thread = &thread;
   gridDim = dim.grid;
-  blockDim = {dim.nThreads, 1};
-  for (uint32_t y = 0; y < dim.grid.y; ++y)
-    for (uint32_t x = 0; x < dim.grid.x; ++x) {
-      blockIdx = {x, y};
-      runCta(dim.nThreads);
-    }
+  blockDim = {dim.nThreads, 1, 1};
+  for (uint32_t z = 0; z < dim.grid.z; ++z)
+    for (uint32_t y = 0; y < dim.grid.y; ++y)
+      for (uint32_t x = 0; x < dim.grid.x; ++x) {
+        blockIdx = {x, y, z};
+        runCta(dim.nThreads);
+      }
 }
 
 void joinWarp() {
@@ -129,8 +130,8 @@ uint32_t nCtaThreads() {
 }
 
 void fail(const char* message) {
-  fprintf(stderr, "simt: block (%u, %u), thread %u: %s\n", blockIdx.x, blockIdx.y, threadIdx.x,
-          message);
+  fprintf(stderr, "simt: block (%u, %u, %u), thread %u: %s\n", blockIdx.x, blockIdx.y, blockIdx.z,
+          threadIdx.x, message);
   abort();
 }
 

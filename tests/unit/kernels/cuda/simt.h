@@ -21,7 +21,7 @@
 namespace cinch::simt {
 
 struct Index {
-  uint32_t x, y;
+  uint32_t x, y, z;
 };
 
 struct Dim {

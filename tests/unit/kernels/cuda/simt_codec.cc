@@ -7,13 +7,13 @@
 #include "kernels/cuda/agent/sum_agent.cuh"
 #include "kernels/cuda/agent/tally_agent.cuh"
 #include "kernels/cuda/dispatch/instance.h"
+#include "tests/unit/kernels/bystander.h"
 #include "tests/unit/kernels/cuda/simt_codec.h"
 
 namespace cinch::test {
 namespace {
 
 using cuda::Kept;
-using cuda::ShardView;
 
 // Fewer CTAs than there is work for, so that warps walk more than one tile.
 constexpr uint32_t kCtasPerRow = 2;
@@ -24,14 +24,12 @@ using Kernel = void (*)(const Launch&);
 template <class Launch>
 void runGrid(Kernel<Launch> kernel, const Launch& launch, uint32_t nRows) {
   if (!kernel) simt::fail("unknown type or codec");
-  simt::run({{kCtasPerRow, nRows}, cuda::kThreadsPerCta}, [&] { kernel(launch); });
+  simt::run({{kCtasPerRow, nRows, 1}, cuda::kThreadsPerCta}, [&] { kernel(launch); });
 }
 
 template <class Elements, class Codecs, Kept kept>
 void encodeKernel(const EncodeLaunch& launch) {
-  if (static_cast<int64_t>(blockIdx.y) == launch.skipShard) return;
-  cuda::EncodeAgent<Elements, Codecs, kept>(launch, ShardView(launch.call.layout, blockIdx.y))
-      .run();
+  cuda::encodeRow<Elements, Codecs, kept>(launch);
 }
 
 template <class Elements, class Codecs>
@@ -46,7 +44,7 @@ void reduceKernel(const ReduceLaunch& launch) {
 
 template <class Elements, class Codecs>
 void decodeKernel(const DecodeLaunch& launch) {
-  cuda::DecodeAgent<Elements, Codecs>(launch, ShardView(launch.call.layout, blockIdx.y)).run();
+  cuda::decodeRow<Elements, Codecs>(launch);
 }
 
 void encodeShards(const EncodeLaunch& launch) {
@@ -61,7 +59,7 @@ void encodeShards(const EncodeLaunch& launch) {
         else
           return encodeKernel<Elements, Codecs, Kept::residual>;
       });
-  runGrid(kernel, launch, launch.call.layout.nShards);
+  runGrid(kernel, launch, cuda::rowsOf(launch));
 }
 
 void reduceShard(const ReduceLaunch& launch) {
@@ -79,7 +77,7 @@ void decodeShards(const DecodeLaunch& launch) {
               []<class Elements, class Codecs>() -> Kernel<DecodeLaunch> {
                 return decodeKernel<Elements, Codecs>;
               }),
-          launch, launch.call.layout.nShards);
+          launch, cuda::rowsOf(launch));
 }
 
 template <ElementType type>
@@ -100,7 +98,7 @@ void tallyTiles(const TallyLaunch& launch) {
 
 void probeInput(const ProbeLaunch& launch) {
   cuda::withType(launch.call.type, [&]<ElementType type>() {
-    simt::run({{1, 1}, cuda::kProbeThreads}, [&] { cuda::ProbeAgent<type>(launch).run(); });
+    simt::run({{1, 1, 1}, cuda::kProbeThreads}, [&] { cuda::ProbeAgent<type>(launch).run(); });
   });
 }
 
@@ -114,9 +112,35 @@ void sumParts(const SumLaunch& launch) {
   cuda::withType(launch.type, [&]<ElementType type>() { sumAs<type>(launch); });
 }
 
+template <class Launch, class Row>
+void runAmongOthers(const Launch& launch, const Row& row) {
+  static Bystander before, behind;
+  before = behind = {};
+  cuda::LaunchBatch<Launch> batch;
+  setLaunch(&before, batch.launches[0]);
+  batch.launches[1] = launch;
+  setLaunch(&behind, batch.launches[2]);
+  const uint32_t nRows = std::max(cuda::rowsOf(launch), cuda::rowsOf(batch.launches[0]));
+  simt::run({{kCtasPerRow, nRows, 3}, cuda::kThreadsPerCta}, [&] { row(batch); });
+  if (!isDone(before, launch) || !isDone(behind, launch)) simt::fail("a call beside is not done");
+}
+
+void encodeAmongOthers(const EncodeLaunch& launch) {
+  runAmongOthers(launch, [](const auto& batch) { cuda::encodeRow(batch); });
+}
+void reduceAmongOthers(const ReduceLaunch& launch) {
+  runAmongOthers(launch, [](const auto& batch) { cuda::reduceShard(batch); });
+}
+void decodeAmongOthers(const DecodeLaunch& launch) {
+  runAmongOthers(launch, [](const auto& batch) { cuda::decodeRow(batch); });
+}
+
 }  // namespace
 
 const host::HostCodec kSimtCodec = {"simt",     encodeShards, reduceShard, decodeShards,
                                     probeInput, tallyTiles,   sumParts};
+const host::HostCodec kSimtBatchCodec = {"simt batch",      encodeAmongOthers, reduceAmongOthers,
+                                         decodeAmongOthers, probeInput,        tallyTiles,
+                                         sumParts};
 
 }  // namespace cinch::test

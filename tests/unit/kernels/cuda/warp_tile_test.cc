@@ -47,8 +47,8 @@ TEST(WarpTile, FindsTheEndOfAHugeShard) {
 
 // With the largest grid of any device, walks do not wrap, and share the tiles between them.
 TEST(WarpTile, WalksAreSharedOutToTheEnd) {
-  gridDim = {2048, 1};
-  blockDim = {kThreadsPerCta, 1};
+  gridDim = {2048, 1, 1};
+  blockDim = {kThreadsPerCta, 1, 1};
   const uint32_t nWarps = gridDim.x * blockDim.x / kWarpThreads;
   for (const uint64_t nTiles : {kMaxRowTiles, (uint64_t{1} << 22) + 7}) {
     std::set<uint64_t> lastTiles;

@@ -176,9 +176,9 @@ TEST_F(BoundTableTest, LaunchesRunTheCodec) {
                             .factor = 1.0f,
                             .output = rank.reduced.data()};
   const DecodeLaunch decode{call, rank.reduced.data(), rank.output.data()};
-  EXPECT_EQ(table_->encode(&encode, nullptr), 0);
-  EXPECT_EQ(table_->reduce(&reduce, nullptr), 0);
-  EXPECT_EQ(table_->decode(&decode, nullptr), 0);
+  EXPECT_EQ(table_->encode(&encode, 1, nullptr), 0);
+  EXPECT_EQ(table_->reduce(&reduce, 1, nullptr), 0);
+  EXPECT_EQ(table_->decode(&decode, 1, nullptr), 0);
   EXPECT_EQ(runtimeCalls(), std::vector<std::string>(3, "cudaLaunchHostFunc"));
   EXPECT_EQ(rank.output, expected[0].output);
   EXPECT_EQ(rank.state.ordinal, 2u);

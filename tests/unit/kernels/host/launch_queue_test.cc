@@ -94,6 +94,10 @@ class LaunchQueueTest : public testing::Test {
     }
   }
 
+  template <class Launch>
+  int enqueue(const Launch& launch, void* stream) {
+    return queue_.enqueue(std::span(&launch, 1), stream);
+  }
   static EncodeLaunch encodeOf(uint32_t slot) {
     EncodeLaunch launch{};
     launch.call.slot = slot;
@@ -115,7 +119,7 @@ class LaunchQueueTest : public testing::Test {
 TEST_F(LaunchQueueTest, RunsLaterOnTheGivenStreamWithItsOwnCopy) {
   int stream;
   EncodeLaunch launch = encodeOf(7);
-  EXPECT_EQ(queue_.enqueue(launch, &stream), 0);
+  EXPECT_EQ(enqueue(launch, &stream), 0);
   launch.call.slot = 8;
   ASSERT_EQ(pending.size(), 1u);
   EXPECT_EQ(pending[0].stream, &stream);
@@ -125,12 +129,12 @@ TEST_F(LaunchQueueTest, RunsLaterOnTheGivenStreamWithItsOwnCopy) {
 }
 
 TEST_F(LaunchQueueTest, EachKindRunsItsFunction) {
-  queue_.enqueue(ReduceLaunch{}, nullptr);
-  queue_.enqueue(DecodeLaunch{}, nullptr);
-  queue_.enqueue(DecodeLaunch{}, nullptr);
-  for (int i = 0; i < 3; ++i) queue_.enqueue(ProbeLaunch{}, nullptr);
-  for (int i = 0; i < 4; ++i) queue_.enqueue(TallyLaunch{}, nullptr);
-  for (int i = 0; i < 5; ++i) queue_.enqueue(SumLaunch{}, nullptr);
+  enqueue(ReduceLaunch{}, nullptr);
+  enqueue(DecodeLaunch{}, nullptr);
+  enqueue(DecodeLaunch{}, nullptr);
+  for (int i = 0; i < 3; ++i) enqueue(ProbeLaunch{}, nullptr);
+  for (int i = 0; i < 4; ++i) enqueue(TallyLaunch{}, nullptr);
+  for (int i = 0; i < 5; ++i) enqueue(SumLaunch{}, nullptr);
   runPending();
   EXPECT_EQ(nReduced, 1);
   EXPECT_EQ(nDecoded, 2);
@@ -140,9 +144,21 @@ TEST_F(LaunchQueueTest, EachKindRunsItsFunction) {
   EXPECT_TRUE(encodedSlots.empty());
 }
 
+TEST_F(LaunchQueueTest, SeveralAreOneHostFunction) {
+  for (uint32_t round = 0; round < 3; ++round) {
+    std::vector<EncodeLaunch> launches;
+    for (uint32_t slot = 0; slot < 5 - round; ++slot) launches.push_back(encodeOf(slot));
+    EXPECT_EQ(queue_.enqueue(std::span<const EncodeLaunch>(launches), nullptr), 0);
+    launches.clear();
+    ASSERT_EQ(pending.size(), 1u);
+    runPending();
+  }
+  EXPECT_EQ(encodedSlots, (std::vector<uint32_t>{0, 1, 2, 3, 4, 0, 1, 2, 3, 0, 1, 2}));
+}
+
 TEST_F(LaunchQueueTest, ManyInFlightKeepTheirOrderAndContent) {
   constexpr uint32_t kLaunches = 1000;
-  for (uint32_t slot = 0; slot < kLaunches; ++slot) queue_.enqueue(encodeOf(slot), nullptr);
+  for (uint32_t slot = 0; slot < kLaunches; ++slot) enqueue(encodeOf(slot), nullptr);
   runPending();
   ASSERT_EQ(encodedSlots.size(), kLaunches);
   EXPECT_TRUE(std::is_sorted(encodedSlots.begin(), encodedSlots.end()));
@@ -151,7 +167,7 @@ TEST_F(LaunchQueueTest, ManyInFlightKeepTheirOrderAndContent) {
 TEST_F(LaunchQueueTest, RecordsAreUsedAgain) {
   std::set<void*> records;
   for (uint32_t slot = 0; slot < 10000; ++slot) {
-    queue_.enqueue(encodeOf(slot), nullptr);
+    enqueue(encodeOf(slot), nullptr);
     records.insert(pending.front().argument);
     runPending();
   }
@@ -160,11 +176,10 @@ TEST_F(LaunchQueueTest, RecordsAreUsedAgain) {
 
 TEST_F(LaunchQueueTest, AFailedLaunchIsReportedAndLeavesNothingBehind) {
   launchError = 719;
-  for (uint32_t slot = 0; slot < 1000; ++slot)
-    EXPECT_EQ(queue_.enqueue(encodeOf(slot), nullptr), 719);
+  for (uint32_t slot = 0; slot < 1000; ++slot) EXPECT_EQ(enqueue(encodeOf(slot), nullptr), 719);
   launchError = 0;
   std::set<void*> records;
-  for (uint32_t slot = 0; slot < 64; ++slot) queue_.enqueue(encodeOf(slot), nullptr);
+  for (uint32_t slot = 0; slot < 64; ++slot) enqueue(encodeOf(slot), nullptr);
   for (const HostFunction& each : pending) records.insert(each.argument);
   EXPECT_EQ(records.size(), 64u);
   runPending();
@@ -174,35 +189,45 @@ TEST_F(LaunchQueueTest, AFailedLaunchIsReportedAndLeavesNothingBehind) {
 TEST_F(LaunchQueueTest, AGraphRunsItsLaunchAgainAndAgain) {
   int stream;
   capturingStream = &stream;
-  EXPECT_EQ(queue_.enqueue(encodeOf(3), &stream), 0);
-  EXPECT_EQ(queue_.enqueue(encodeOf(4), nullptr), 0) << "another stream captures nothing";
+  EXPECT_EQ(enqueue(encodeOf(3), &stream), 0);
+  EXPECT_EQ(enqueue(encodeOf(4), nullptr), 0) << "another stream captures nothing";
   ASSERT_EQ(userObjects.size(), 1u);
   ASSERT_EQ(pending.size(), 2u);
   const HostFunction node = pending.front();
   runPending();
   for (int replay = 0; replay < 100; ++replay) {
     node.function(node.argument);
-    queue_.enqueue(encodeOf(5), nullptr);  // takes a record, which must not be the graph's
+    enqueue(encodeOf(5), nullptr);  // takes a record, which must not be the graph's
     runPending();
   }
   ASSERT_EQ(encodedSlots.size(), 202u);
   EXPECT_EQ(std::count(encodedSlots.begin(), encodedSlots.end(), 3), 101);
 }
 
+TEST_F(LaunchQueueTest, AGraphRunsSeveralAgainAndAgain) {
+  int stream;
+  capturingStream = &stream;
+  const EncodeLaunch launches[] = {encodeOf(3), encodeOf(4)};
+  EXPECT_EQ(queue_.enqueue(std::span<const EncodeLaunch>(launches), &stream), 0);
+  ASSERT_EQ(pending.size(), 1u);
+  for (int replay = 0; replay < 2; ++replay) pending[0].function(pending[0].argument);
+  EXPECT_EQ(encodedSlots, (std::vector<uint32_t>{3, 4, 3, 4}));
+}
+
 TEST_F(LaunchQueueTest, FailedCapturesAreReportedAndLeaveNothingBehind) {
   int stream;
   capturingStream = &stream;
   createError = 2;
-  EXPECT_EQ(queue_.enqueue(encodeOf(1), &stream), 2);
+  EXPECT_EQ(enqueue(encodeOf(1), &stream), 2);
   createError = 0;
   retainError = 901;
-  EXPECT_EQ(queue_.enqueue(encodeOf(1), &stream), 901);
+  EXPECT_EQ(enqueue(encodeOf(1), &stream), 901);
   ASSERT_EQ(userObjects.size(), 1u);
   EXPECT_EQ(userObjects[0].references, 0u);
   EXPECT_TRUE(pending.empty());
   retainError = 0;
   launchError = 719;
-  EXPECT_EQ(queue_.enqueue(encodeOf(1), &stream), 719);
+  EXPECT_EQ(enqueue(encodeOf(1), &stream), 719);
   EXPECT_TRUE(encodedSlots.empty());
 }
 

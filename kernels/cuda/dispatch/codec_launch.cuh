@@ -1,0 +1,90 @@
+// What the launches of the codec share: checks, rows of shards, and small calls that go together.
+#pragma once
+
+#include <algorithm>
+#include <span>
+
+#include "kernels/cuda/agent/launch_batch.cuh"
+#include "kernels/cuda/dispatch/dispatch.cuh"
+#include "kernels/cuda/dispatch/instance.h"
+
+namespace cinch::cuda {
+
+inline bool isCodedBuffer(const uint8_t* buffer) {
+  return reinterpret_cast<uintptr_t>(buffer) % 16 == 0;
+}
+inline bool hasAlignedCodes(const EncodeLaunch& launch) {
+  return isCodedBuffer(launch.output);
+}
+inline bool hasAlignedCodes(const ReduceLaunch& launch) {
+  return isCodedBuffer(launch.peers) && isCodedBuffer(launch.ownCodes) &&
+         isCodedBuffer(launch.output);
+}
+inline bool hasAlignedCodes(const DecodeLaunch& launch) {
+  return isCodedBuffer(launch.input);
+}
+
+// Tiles that a row of the grid shares. Mixed shards are described in device memory; none has more
+// tiles than the bucket, and a chunk seldom more than its share. Rows that have more go on with
+// them.
+inline uint64_t tilesOfRow(const wire::ShardLayout& layout) {
+  return layout.isMixed() ? layout.tiles() / layout.nChunks + 1 : layout.shardTiles(0);
+}
+
+// Enqueues `kernel` on the shards of a call, or on one of them.
+template <class Launch>
+cudaError_t launchShards(Kernel<Launch> kernel, const Launch& launch, void* stream) {
+  if (!kernel) return cudaErrorInvalidValue;
+  return launchRows(kernel, tilesOfRow(launch.call.layout), rowsOf(launch), launch, stream);
+}
+
+// Gathers launches of small calls, and enqueues them by `kernel`, as many as it takes at a time.
+template <class Launch>
+class Batcher {
+ public:
+  Batcher(Kernel<LaunchBatch<Launch>> kernel, void* stream) : kernel_(kernel), stream_(stream) {}
+
+  static bool takes(const Launch& launch) {
+    return tilesOfRow(launch.call.layout) * rowsOf(launch) <= kMaxBatchedTiles;
+  }
+  cudaError_t add(const Launch& launch) {
+    if (!isKnown(launch.call)) return cudaErrorInvalidValue;
+    batch_.launches[n_++] = launch;
+    nTiles_ = std::max(nTiles_, tilesOfRow(launch.call.layout));
+    nRows_ = std::max(nRows_, rowsOf(launch));
+    return n_ == LaunchBatch<Launch>::kMost ? flush() : cudaSuccess;
+  }
+  cudaError_t flush() {
+    if (n_ == 0) return cudaSuccess;
+    dim3 grid;
+    if (const cudaError_t error = gridFor(nTiles_, nRows_, &grid, n_)) return error;
+    n_ = nRows_ = 0;
+    nTiles_ = 0;
+    return launchGrid(kernel_, grid, kThreadsPerCta, batch_, stream_);
+  }
+
+ private:
+  const Kernel<LaunchBatch<Launch>> kernel_;
+  void* const stream_;
+  LaunchBatch<Launch> batch_;
+  uint32_t n_ = 0;
+  uint32_t nRows_ = 0;
+  uint64_t nTiles_ = 0;
+};
+
+// Enqueues what `launchOne(launch)` would one by one: small launches together, by `kernel`.
+template <class Launch, class LaunchOne>
+cudaError_t launchAll(std::span<const Launch> launches, Kernel<LaunchBatch<Launch>> kernel,
+                      void* stream, const LaunchOne& launchOne) {
+  if (!std::ranges::all_of(launches, [](const Launch& each) { return hasAlignedCodes(each); }))
+    return cudaErrorMisalignedAddress;
+  if (launches.size() == 1) return launchOne(launches.front());
+  Batcher<Launch> batcher(kernel, stream);
+  for (const Launch& launch : launches) {
+    const bool isSmall = Batcher<Launch>::takes(launch);
+    if (const cudaError_t error = isSmall ? batcher.add(launch) : launchOne(launch)) return error;
+  }
+  return batcher.flush();
+}
+
+}  // namespace cinch::cuda
