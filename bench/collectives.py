@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass, field
 from datetime import date
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -28,8 +29,6 @@ from lab import machine, rate  # noqa: E402
 from lab.job import Job, JobFailed  # noqa: E402
 from lab.network import SlowLinks, remove_leftovers  # noqa: E402
 
-SMALLEST, LARGEST, FACTOR = 1 << 12, 1 << 24, 4  # values
-CALLS = ["-n", "5", "-w", "6", "-c", "1"]
 # What is measured: type, and Cinch's codec where it is there.
 VARIANTS = {
     "fp32": ("float", None),
@@ -47,44 +46,61 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
+@dataclass(frozen=True)
+class Sweep:
+    """Numbers of values from the smallest to the largest, calls of each, and which half of the rows
+    counts: in_place comes behind the calls of out_of_place."""
+
+    smallest: int = 1 << 12
+    largest: int = 1 << 24
+    factor: int = 4
+    timed: int = 5
+    warm: int = 6
+    half: str = "out_of_place"
+
+    def flags(self, value_bytes):
+        sizes = {"-b": self.smallest * value_bytes, "-e": self.largest * value_bytes}
+        calls = {"-f": self.factor, "-n": self.timed, "-w": self.warm, "-c": 1}
+        return [str(word) for pair in (sizes | calls).items() for word in pair]
+
+
+@dataclass(frozen=True)
 class Bench:
-    """Sweeps of `cinch bench` over one network: `sizes` are the least and the most values, and the
-    factor from size to size; `settings` are more of Cinch's."""
+    """Sweeps of `cinch bench` over one network, a rank on each of its hosts."""
 
-    def __init__(self, build, network, sizes=(SMALLEST, LARGEST, FACTOR), settings=None):
-        self._build, self._network, self._sizes = build, network, sizes
-        self._settings = settings or {}
+    build: str
+    network: object
+    nccl: tuple = ("--emulator",)  # which one, as `cinch bench` has it
+    environment: dict = field(default_factory=dict)  # of all ranks
+    settings: dict = field(default_factory=dict)  # of Cinch, where it is there
 
-    def _command(self, rank, folder, value_type):
-        n_bytes = VALUE_BYTES[value_type]
-        smallest, largest, factor = self._sizes
-        sizes = ["-b", str(smallest * n_bytes), "-e", str(largest * n_bytes), "-f", str(factor), *CALLS]
-        where = ["--emulator", "--id-file", f"{folder}/id", "-J", f"{folder}/out.json"]
-        program = [os.path.join(self._build, "bin", "cinch"), "bench", "all_reduce"]
-        return self._network.command(rank, [*program, "-d", value_type, *sizes, *where])
-
-    def _environment(self, rank, codec):
-        kept = {n: v for n, v in os.environ.items() if not n.startswith(("CINCH_", "OMPI_"))}
-        world = {"RANK": rank, "WORLD_SIZE": self._network.ranks, "LOCAL_RANK": 0}
-        world |= {"NCCL_HOSTID": f"host-{rank}", "NCCL_SOCKET_IFNAME": self._network.interface}
-        if codec:
-            library = os.path.join(self._build, "lib", "libcinch.so")
-            world |= {"LD_PRELOAD": library, "CINCH_CODEC": codec, "CINCH_MIN_BYTES": "1K"}
-            world |= self._settings
-        return kept | {name: str(value) for name, value in world.items()}
-
-    def sweep(self, variant):
-        """{values: out-of-place half of the row}; all of them are right, or JobFailed is raised."""
-        value_type, codec = VARIANTS[variant]
-        ranks = range(self._network.ranks)
+    def sweep(self, value_type, codec, plan=Sweep()):
+        """{values: half of the row}; all of them are right, or JobFailed is raised. Without a codec
+        it is NCCL alone."""
+        ranks = range(self.network.ranks)
         with tempfile.TemporaryDirectory(prefix="cinch-collectives-") as folder:
-            commands = [self._command(rank, folder, value_type) for rank in ranks]
+            commands = [self._command(rank, folder, value_type, plan) for rank in ranks]
             environments = [self._environment(rank, codec) for rank in ranks]
             with Job(folder, commands, environments) as job:
                 job.wait(lambda: None, PATIENCE)
             with open(f"{folder}/out.json") as file:
                 results = json.load(file)
-        return {row["count"]: row["out_of_place"] for row in results["results"]}
+        return {row["count"]: row[plan.half] for row in results["results"]}
+
+    def _command(self, rank, folder, value_type, plan):
+        where = [*self.nccl, "--id-file", f"{folder}/id", "-J", f"{folder}/out.json"]
+        program = [os.path.join(self.build, "bin", "cinch"), "bench", "all_reduce"]
+        flags = plan.flags(VALUE_BYTES[value_type])
+        return self.network.command(rank, [*program, "-d", value_type, *flags, *where])
+
+    def _environment(self, rank, codec):
+        kept = {n: v for n, v in os.environ.items() if not n.startswith(("CINCH_", "OMPI_"))}
+        world = {"RANK": rank, "WORLD_SIZE": self.network.ranks, "LOCAL_RANK": 0}
+        world |= {"NCCL_HOSTID": f"host-{rank}", "NCCL_SOCKET_IFNAME": self.network.interface}
+        if codec:
+            library = os.path.join(self.build, "lib", "libcinch.so")
+            world |= {"LD_PRELOAD": library, "CINCH_CODEC": codec} | self.settings
+        return kept | self.environment | {name: str(value) for name, value in world.items()}
 
 
 def merged(sweeps):
@@ -109,11 +125,11 @@ def merged(sweeps):
 
 def measure(options, text):
     with SlowLinks(options.ranks, text, rate.bits_per_second(text)) as network:
-        bench = Bench(options.build, network)
+        bench = Bench(options.build, network, settings={"CINCH_MIN_BYTES": "1K"})
         sweeps = {name: [] for name in VARIANTS}
         for turn in range(options.rounds):
             for name, found in sweeps.items():
-                found.append(bench.sweep(name))
+                found.append(bench.sweep(*VARIANTS[name]))
                 largest = found[-1][max(found[-1])]
                 say(f"== {text}, round {turn + 1}, {name}: {largest['time_us'] / 1000:.1f} ms")
         return {

@@ -41,11 +41,12 @@ WARM_SECONDS_FIXED = 0.1
 FEWEST, MOST = 3, 1000
 FEWEST_WARM, MOST_WARM = {"pass": 3, "auto": 42}, {"auto": 400}
 FEWEST_WARM_FIXED, MOST_WARM_OTHERS = 4, 50
-# Of calls that take so long the link's rate decides nearly alone: few of them, and one round, are
+# Of calls that take so long the link's rate decides nearly alone: fewer rounds, and few calls, are
 # enough.
-SLOWEST_CALL = 2.0  # seconds, plain
+LONG_CALL, FEW_ROUNDS = 0.1, 2  # seconds, plain
+SLOWEST_CALL = 0.3  # one round
 WARM_SLOWEST = {"pass": 1, "auto": 42}
-WARM_FIXED_SLOWEST = 2
+WARM_FIXED_SLOWEST = 3  # of which two pass
 FEWEST_SLOWEST = 2
 EMULATOR_BITS = 4e9  # bit/s, that it comes to without a limit, roughly; less where ranks share cores
 
@@ -67,6 +68,12 @@ def calls_of(variant, seconds):
     fewest = FEWEST_WARM.get(variant, FEWEST_WARM_FIXED)
     warm = max(fewest, min(MOST_WARM.get(variant, MOST_WARM_OTHERS), warm))
     return warm, max(FEWEST, min(MOST, int(SECONDS / estimate)))
+
+
+def rounds_of(seconds, most):
+    if seconds >= SLOWEST_CALL:
+        return 1
+    return min(most, FEW_ROUNDS) if seconds >= LONG_CALL else most
 
 
 class Cells:
@@ -96,7 +103,7 @@ class Cells:
         sizes = [
             size
             for size in self._options.sizes
-            if turn == 0 or self._plain_seconds(size) < SLOWEST_CALL
+            if turn < rounds_of(self._plain_seconds(size), self._options.rounds)
         ]
         plan = [(size, sum(self._calls(variant, size))) for size in sizes]
         if not plan:
