@@ -59,6 +59,13 @@ def nccl_home():
     return next(iter(spec.submodule_search_locations), None) if spec else None
 
 
+def nccl_flags():
+    """How `cinch bench` and `cinch tune` are told of that NCCL; nothing leaves it to the loader."""
+    home = nccl_home()
+    library = os.path.join(home, "lib", "libnccl.so.2") if home else ""
+    return ["--nccl", library] if os.path.exists(library) else []
+
+
 class Mps:
     """A Multi-Process Service of our own, so that ranks on one GPU run at the same time. `environment` is
     empty, and `reason` says why, where it cannot be started."""

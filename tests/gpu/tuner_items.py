@@ -109,9 +109,7 @@ class Cinch:
     def __init__(self, context):
         self.path = os.path.join(os.path.dirname(context.program("cinch_tool")), "cinch")
         self.environment = {"NCCL_SOCKET_IFNAME": "lo", **context.mps.environment}
-        home = gpu_machine.nccl_home()
-        library = os.path.join(home, "lib", "libnccl.so.2") if home else ""
-        self.nccl = ["--nccl", library] if os.path.exists(library) else []
+        self.nccl = gpu_machine.nccl_flags()
 
     def run(self, words, seconds, **environment):
         status, output = run([self.path, *words, *self.nccl], seconds, **{**self.environment, **environment})
