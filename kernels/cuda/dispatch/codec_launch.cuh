@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "kernels/cuda/agent/launch_batch.cuh"
 #include "kernels/cuda/dispatch/dispatch.cuh"
@@ -38,15 +39,24 @@ cudaError_t launchShards(Kernel<Launch> kernel, const Launch& launch, void* stre
   return launchRows(kernel, tilesOfRow(launch.call.layout), rowsOf(launch), launch, stream);
 }
 
-// Gathers launches of small calls, and enqueues them by `kernel`, as many as it takes at a time.
+// Tiles of values that go through a launch, or of codes, where those of several ranks are added up.
 template <class Launch>
+uint64_t tilesOf(const Launch& launch) {
+  return tilesOfRow(launch.call.layout) * rowsOf(launch);
+}
+inline uint64_t tilesOf(const ReduceLaunch& launch) {
+  return tilesOfRow(launch.call.layout) * launch.nParts();
+}
+
+// Gathers launches of small calls, and enqueues them by `kernel`, as many as it takes at a time; one
+// that is left alone by `launchOne(launch)`.
+template <class Launch, class LaunchOne>
 class Batcher {
  public:
-  Batcher(Kernel<LaunchBatch<Launch>> kernel, void* stream) : kernel_(kernel), stream_(stream) {}
+  Batcher(Kernel<LaunchBatch<Launch>> kernel, void* stream, const LaunchOne& launchOne)
+      : kernel_(kernel), stream_(stream), launchOne_(launchOne) {}
 
-  static bool takes(const Launch& launch) {
-    return tilesOfRow(launch.call.layout) * rowsOf(launch) <= kMaxBatchedTiles;
-  }
+  static bool takes(const Launch& launch) { return tilesOf(launch) <= kMaxBatchedTiles; }
   cudaError_t add(const Launch& launch) {
     if (!isKnown(launch.call)) return cudaErrorInvalidValue;
     batch_.launches[n_++] = launch;
@@ -55,10 +65,11 @@ class Batcher {
     return n_ == LaunchBatch<Launch>::kMost ? flush() : cudaSuccess;
   }
   cudaError_t flush() {
-    if (n_ == 0) return cudaSuccess;
+    const uint32_t n = std::exchange(n_, 0);
+    if (n <= 1) return n == 0 ? cudaSuccess : launchOne_(batch_.launches[0]);
     dim3 grid;
-    if (const cudaError_t error = gridFor(nTiles_, nRows_, &grid, n_)) return error;
-    n_ = nRows_ = 0;
+    if (const cudaError_t error = gridFor(nTiles_, nRows_, &grid, n)) return error;
+    nRows_ = 0;
     nTiles_ = 0;
     return launchGrid(kernel_, grid, kThreadsPerCta, batch_, stream_);
   }
@@ -66,6 +77,7 @@ class Batcher {
  private:
   const Kernel<LaunchBatch<Launch>> kernel_;
   void* const stream_;
+  const LaunchOne& launchOne_;
   LaunchBatch<Launch> batch_;
   uint32_t n_ = 0;
   uint32_t nRows_ = 0;
@@ -78,11 +90,10 @@ cudaError_t launchAll(std::span<const Launch> launches, Kernel<LaunchBatch<Launc
                       void* stream, const LaunchOne& launchOne) {
   if (!std::ranges::all_of(launches, [](const Launch& each) { return hasAlignedCodes(each); }))
     return cudaErrorMisalignedAddress;
-  if (launches.size() == 1) return launchOne(launches.front());
-  Batcher<Launch> batcher(kernel, stream);
+  Batcher<Launch, LaunchOne> batcher(kernel, stream, launchOne);
   for (const Launch& launch : launches) {
-    const bool isSmall = Batcher<Launch>::takes(launch);
-    if (const cudaError_t error = isSmall ? batcher.add(launch) : launchOne(launch)) return error;
+    const cudaError_t error = batcher.takes(launch) ? batcher.add(launch) : launchOne(launch);
+    if (error) return error;
   }
   return batcher.flush();
 }

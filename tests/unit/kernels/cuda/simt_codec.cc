@@ -9,6 +9,7 @@
 #include "kernels/cuda/dispatch/instance.h"
 #include "tests/unit/kernels/bystander.h"
 #include "tests/unit/kernels/cuda/simt_codec.h"
+#include "tests/unit/kernels/twin.h"
 
 namespace cinch::test {
 namespace {
@@ -120,9 +121,13 @@ void runAmongOthers(const Launch& launch, const Row& row) {
   setLaunch(&before, batch.launches[0]);
   batch.launches[1] = launch;
   setLaunch(&behind, batch.launches[2]);
+  Twin<Launch> twin(launch);
+  if (twin.isThere()) batch.launches[3] = twin.launch();
+  const uint32_t nLaunches = twin.isThere() ? 4 : 3;
   const uint32_t nRows = std::max(cuda::rowsOf(launch), cuda::rowsOf(batch.launches[0]));
-  simt::run({{kCtasPerRow, nRows, 3}, cuda::kThreadsPerCta}, [&] { row(batch); });
+  simt::run({{kCtasPerRow, nRows, nLaunches}, cuda::kThreadsPerCta}, [&] { row(batch); });
   if (!isDone(before, launch) || !isDone(behind, launch)) simt::fail("a call beside is not done");
+  if (twin.isThere() && !twin.isAlike()) simt::fail("the same call beside it has left other bytes");
 }
 
 void encodeAmongOthers(const EncodeLaunch& launch) {
