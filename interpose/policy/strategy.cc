@@ -18,6 +18,8 @@ constexpr uint32_t kMostInVain = 5;  // doublings
 constexpr uint64_t kPoolTime = 40'000'000;  // ns
 constexpr uint64_t kMostRoundsToAPool = 16;
 constexpr uint64_t kWatchedRounds = 8;  // after a trial, which are all pooled
+// Of rounds so short, the slot's first one says little: connections warm up, ranks get ready.
+constexpr uint64_t kShortRound = 4'000'000;  // ns
 
 // Rounds after a trial in which a store that it had found full is used up.
 constexpr uint64_t kDoubtRounds = 16;
@@ -27,6 +29,10 @@ constexpr uint64_t kFloorPercent = 95;  // of a floor that is left with every se
 // close, and nothing is settled on or something else would be: that costs next to nothing.
 constexpr uint32_t kLongestSeries = 3, kLongestCloseSeries = 8;
 constexpr uint64_t kClosePercent = 150, kVeryClosePercent = 125;
+
+// What others have to gain over plain calls to be begun, and to go on: noise of short calls is as
+// large, and what such a call costs a program beside its own time is not measured.
+constexpr uint64_t kGainToBegin = 20'000, kGainToGoOn = 10'000;  // ns
 
 constexpr uint64_t percentOf(uint64_t value, uint64_t percent) {
   return value / 100 * percent + value % 100 * percent / 100;
@@ -48,11 +54,15 @@ bool isFurtherApart(uint64_t a, uint64_t b, uint64_t percent) {
 
 Strategy StrategyChooser::tried(uint64_t turn) const {
   constexpr Strategy p = Strategy::pass, c = Strategy::compress, q = Strategy::quick;
-  constexpr std::array<Strategy, kRound> ofTwo = {p, p, p, c, c, c, c, c};
-  constexpr std::array<Strategy, kRound> ofThree = {p, p, p, c, c, c, q, q};
+  constexpr std::array<Strategy, kRound> firstOfTwo = {p, p, p, c, c, c, c, c};
+  constexpr std::array<Strategy, kRound> firstOfThree = {p, p, p, c, c, c, q, q};
+  constexpr std::array<Strategy, kRound> ofTwo = {c, c, c, c, c, p, p, p};
+  constexpr std::array<Strategy, kRound> ofThree = {c, c, c, p, p, p, q, q};
   constexpr std::array<Strategy, kRound> compressed = {c, c, c, c, q, q, q, q};
-  if (mayBeQuick_ && !modeOf(turn / kRound).triesPlain) return compressed[turn % kRound];
-  return (mayBeQuick_ ? ofThree : ofTwo)[turn % kRound];
+  const uint64_t i = turn % kRound;
+  if (turn < kRound) return (mayBeQuick_ ? firstOfThree : firstOfTwo)[i];
+  if (mayBeQuick_ && !modeOf(turn / kRound).triesPlain) return compressed[i];
+  return (mayBeQuick_ ? ofThree : ofTwo)[i];
 }
 
 bool StrategyChooser::followsItsLike(uint64_t turn) const {
@@ -104,14 +114,16 @@ void StrategyChooser::noteFailure(uint64_t round) {
   quietUntil_ = round + 1 + rest_;
 }
 
-// Nobody's calls had ended that were to be timed.
+// Nobody's calls had ended that were to be timed; of a trial the last one, which may be the only one
+// of its strategy.
 bool StrategyChooser::wasTooEarly(uint64_t round, std::span<const uint64_t> least) const {
-  bool isExpected = false;
+  bool isAny = false, isLast = true;
   for (uint64_t i = 0; i < least.size() && i < kRound; ++i) {
-    if (least[i] != kNotTimed) return false;
-    isExpected = isExpected || isTimed(round * kRound + i);
+    if (!isTimed(round * kRound + i)) continue;
+    isLast = least[i] != kNotTimed;
+    isAny = isAny || isLast;
   }
-  return isExpected;
+  return !isLast && (!isAny || modeOf(round).isTrial);
 }
 
 void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
@@ -122,7 +134,10 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
     else
       rest_ = 1;
   }
-  if (wasTooEarly(round, least)) delay_ = std::min(2 * delay_, kLongestDelay);
+  if (wasTooEarly(round, least)) {
+    delay_ = std::min(2 * delay_, kLongestDelay);
+    if (!hasChosen_) lastTrial_ = 0;  // it is lost, and the next one need not wait
+  }
   if (least.size() == kFigures && least.back() != kNotTimed) period_ = least.back();
   const Samples found = samplesOf(round, least);
   const uint64_t time = medianOf(found[static_cast<size_t>(choice_)]);
@@ -163,8 +178,18 @@ bool StrategyChooser::mayPass() const {
 // short calls would notice. Not later than after 40 ms: with two rounds from one pool to the next a
 // change is followed within 50 turns.
 uint64_t StrategyChooser::roundsToAPool() const {
-  const uint64_t round = std::max(period_, time(choice_) * kRound);
+  const uint64_t round = roundTime();
   return round == 0 ? 1 : std::clamp<uint64_t>(kPoolTime / round, 1, kMostRoundsToAPool);
+}
+
+// 0: not known.
+uint64_t StrategyChooser::roundTime() const {
+  return std::max(period_, time(choice_) * kRound);
+}
+
+bool StrategyChooser::isShort() const {
+  const uint64_t round = roundTime();
+  return round != 0 && round < kShortRound;
 }
 
 // What a strategy took in the trials of a series. A link lets more through at once after a pause,
@@ -193,6 +218,8 @@ bool StrategyChooser::conclude(const Samples& found) {
   level_ = 0;
   nDrifts_ = 0;
   nLarge_ = 0;
+  // A series of its own follows.
+  if (nTrials_ == 1 && isShort()) return true;
   nInSeries_ = isUnsure() ? nInSeries_ + 1 : 0;
   if (nInSeries_ > 0) {
     // What was settled on is done until the series is over.
@@ -215,17 +242,25 @@ bool StrategyChooser::isUnsure() const {
   return isWithin(kClosePercent) || isOdd || (isNew && quick.size() < 2);
 }
 
+// Than what is done.
+bool StrategyChooser::isClearlyFaster(Strategy other) const {
+  const uint64_t found = time(other);
+  const uint64_t toGain = choice_ == Strategy::pass ? kGainToBegin : 0;
+  const uint64_t allowed = other == Strategy::pass ? kGainToGoOn : 0;
+  return found != 0 && std::max(percentOf(found, 105), found + toGain) < time(choice_) + allowed;
+}
+
 // What is done goes on unless another one is clearly faster; at first that is to pass.
 void StrategyChooser::choose() {
   if (!hasChosen_) choice_ = Strategy::pass;
   hasChosen_ = true;
-  const uint64_t own = time(choice_);
   // What no trial has shown cannot be compared.
-  if (own == 0) return;
-  size_t best = static_cast<size_t>(choice_);
-  for (size_t i = 0; i < kStrategies; ++i)
-    if (times_[i] != 0 && percentOf(times_[i], 105) < own && times_[i] < times_[best]) best = i;
-  choice_ = static_cast<Strategy>(best);
+  if (time(choice_) == 0) return;
+  Strategy best = choice_;
+  for (const Strategy each : {Strategy::pass, Strategy::compress, Strategy::quick})
+    if (each != choice_ && isClearlyFaster(each) && (best == choice_ || time(each) < time(best)))
+      best = each;
+  choice_ = best;
 }
 
 // Another one takes as long, but for so much.

@@ -9,7 +9,8 @@
 // have ended, since a program enqueues many, they are heard later and later. Only a host that is a
 // round ahead of another one waits for it.
 //
-//   round 0   a trial: the turns that pass while the slot gets ready, then the other strategies
+//   round 0   a trial: the turns that pass while the slot gets ready, then the other strategies;
+//             another one follows where rounds are short
 //   later     the fastest strategy; a trial again, up to two times, where the last one was close,
 //             and up to seven where it was very close;
 //             where what was chosen takes more than twice of what it took when it was tried (found
@@ -19,7 +20,8 @@
 //
 // Trials that follow one another leave out plain calls where these are far slower. In a trial a
 // strategy's turns follow one another, and the first one does not count: links let a large message
-// through at once that comes after small ones, or after a pause.
+// through at once that comes after small ones, or after a pause. Plain turns do not begin a round,
+// as only the first trial's must: pools fall there, which short calls take longer beside.
 #pragma once
 
 #include <array>
@@ -92,6 +94,7 @@ class StrategyChooser {
   uint64_t timeInSeries(Strategy strategy) const;
   bool conclude(const Samples& found);
   bool isUnsure() const;
+  bool isClearlyFaster(Strategy other) const;
   void choose();
   bool isWithin(uint64_t percent) const;
   bool isWorthATrial(uint64_t round, uint64_t time);
@@ -102,6 +105,8 @@ class StrategyChooser {
   bool wasTooEarly(uint64_t round, std::span<const uint64_t> least) const;
   void noteFailure(uint64_t round);
   uint64_t roundsToAPool() const;
+  uint64_t roundTime() const;
+  bool isShort() const;
   bool isATrials(uint64_t round, const Samples& found) const;
   bool mayPass() const;
 
