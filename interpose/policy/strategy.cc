@@ -9,6 +9,7 @@ namespace {
 
 // Rounds between two trials that nothing gave cause for, where all were equally fast.
 constexpr uint64_t kRest = 64;
+constexpr uint64_t kRestTime = 100'000'000;  // ns, which they last at least
 // Rounds after which the figures of one are heard at the latest.
 constexpr uint64_t kLongestDelay = 16;
 // Rounds after a trial in which what it found may not have taken effect.
@@ -32,7 +33,7 @@ constexpr uint64_t kClosePercent = 150, kVeryClosePercent = 125;
 
 // What others have to gain over plain calls to be begun, and to go on: noise of short calls is as
 // large, and what such a call costs a program beside its own time is not measured.
-constexpr uint64_t kGainToBegin = 20'000, kGainToGoOn = 10'000;  // ns
+constexpr uint64_t kGainToBegin = 25'000, kGainToGoOn = 15'000;  // ns
 
 constexpr uint64_t percentOf(uint64_t value, uint64_t percent) {
   return value / 100 * percent + value % 100 * percent / 100;
@@ -114,8 +115,8 @@ void StrategyChooser::noteFailure(uint64_t round) {
   quietUntil_ = round + 1 + rest_;
 }
 
-// Nobody's calls had ended that were to be timed; of a trial the last one, which may be the only one
-// of its strategy.
+// Nobody's calls had ended that were to be timed; of a trial the last one, which may be the only
+// one of its strategy.
 bool StrategyChooser::wasTooEarly(uint64_t round, std::span<const uint64_t> least) const {
   bool isAny = false, isLast = true;
   for (uint64_t i = 0; i < least.size() && i < kRound; ++i) {
@@ -321,7 +322,8 @@ bool StrategyChooser::isWorthATrial(uint64_t round, uint64_t time) {
   return since > rest || hasDrifted(nDrifts_ >= 2 && since > std::max(rest / 8, patience));
 }
 
-// Much of a trial's turns do what was slower: so seldom that it costs a hundredth at most.
+// Much of a trial's turns do what was slower, and its pools cost, too: so seldom that it costs a
+// hundredth at most.
 uint64_t StrategyChooser::restBetweenTrials() const {
   uint64_t slow = 1, fast = UINT64_MAX;
   for (const uint64_t time : times_) {
@@ -329,7 +331,8 @@ uint64_t StrategyChooser::restBetweenTrials() const {
     slow = std::max(slow, time);
     fast = std::min(fast, time);
   }
-  return std::max(kRest, std::min<uint64_t>(slow / std::min(fast, slow), 1000) * 50);
+  const uint64_t rest = std::max(kRest, std::min<uint64_t>(slow / std::min(fast, slow), 1000) * 50);
+  return std::max(rest, kRestTime / std::max<uint64_t>(roundTime(), 1));
 }
 
 }  // namespace cinch

@@ -48,8 +48,8 @@ inline uint64_t tilesOf(const ReduceLaunch& launch) {
   return tilesOfRow(launch.call.layout) * launch.nParts();
 }
 
-// Gathers launches of small calls, and enqueues them by `kernel`, as many as it takes at a time; one
-// that is left alone by `launchOne(launch)`.
+// Gathers launches of small calls, and enqueues them by `kernel`, as many as it takes at a time;
+// one that is left alone by `launchOne(launch)`.
 template <class Launch, class LaunchOne>
 class Batcher {
  public:

@@ -29,11 +29,15 @@ inline Written writtenBy(const DecodeLaunch& launch) {
   return {launch.output, launch.call.layout.count * elementBytes(launch.call.type)};
 }
 
-inline void writeTo(EncodeLaunch& launch, uint8_t* memory) { launch.output = memory; }
+inline void writeTo(EncodeLaunch& launch, uint8_t* memory) {
+  launch.output = memory;
+}
 inline void writeTo(ReduceLaunch& launch, uint8_t* memory) {
   (launch.values ? launch.values : reinterpret_cast<void*&>(launch.output)) = memory;
 }
-inline void writeTo(DecodeLaunch& launch, uint8_t* memory) { launch.output = memory; }
+inline void writeTo(DecodeLaunch& launch, uint8_t* memory) {
+  launch.output = memory;
+}
 
 // All that is its own, on the host. `launch` and its memory outlive it.
 template <class Launch>

@@ -138,15 +138,18 @@ TEST(Strategy, PlainCallsAreNotHeldBackByPools) {
 }
 
 TEST(Strategy, AFewMicrosecondsAreNoGain) {
-  for (const uint64_t pass : {84u, 95u}) {
+  for (const uint64_t pass : {95u, 105u}) {
     Job job = steadyJob(pass * kMicrosecond, 70 * kMicrosecond);
     job.passes(100 * kRound);
-    EXPECT_EQ(job.chooser.choice(), pass < 90 ? Strategy::pass : Strategy::compress);
+    EXPECT_EQ(job.chooser.choice(), pass < 100 ? Strategy::pass : Strategy::compress);
   }
   uint64_t pass = 150 * kMicrosecond;
-  Job job([&](uint64_t, Strategy done) { return done == Strategy::pass ? pass : 70 * kMicrosecond; });
-  for (const auto& [now, choice] : {std::pair{150u, Strategy::compress}, {85u, Strategy::compress},
-                                    {70u, Strategy::pass}, {85u, Strategy::pass}}) {
+  Job job(
+      [&](uint64_t, Strategy done) { return done == Strategy::pass ? pass : 70 * kMicrosecond; });
+  for (const auto& [now, choice] : {std::pair{150u, Strategy::compress},
+                                    {95u, Strategy::compress},
+                                    {80u, Strategy::pass},
+                                    {95u, Strategy::pass}}) {
     pass = now * kMicrosecond;
     job.passes(300 * kRound);  // what is done takes as long: a trial comes when its time has come
     EXPECT_EQ(job.chooser.choice(), choice) << now;
