@@ -97,6 +97,7 @@ class Bench:
         kept = {n: v for n, v in os.environ.items() if not n.startswith(("CINCH_", "OMPI_"))}
         world = {"RANK": rank, "WORLD_SIZE": self.network.ranks, "LOCAL_RANK": 0}
         world |= {"NCCL_HOSTID": f"host-{rank}", "NCCL_SOCKET_IFNAME": self.network.interface}
+        world["NCCL_IB_DISABLE"] = 1  # the link is the one of the namespace
         if codec:
             library = os.path.join(self.build, "lib", "libcinch.so")
             world |= {"LD_PRELOAD": library, "CINCH_CODEC": codec} | self.settings

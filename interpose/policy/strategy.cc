@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 namespace cinch {
@@ -16,10 +17,10 @@ constexpr uint64_t kLongestDelay = 16;
 constexpr uint64_t kShortRest = 2;
 constexpr uint32_t kMostInVain = 5;  // doublings
 
-constexpr uint64_t kPoolTime = 40'000'000;  // ns
+constexpr uint64_t kPoolTime = 20'000'000;  // ns
 constexpr uint64_t kMostRoundsToAPool = 16;
 constexpr uint64_t kWatchedRounds = 8;  // after a trial, which are all pooled
-// Of rounds so short, the slot's first one says little: connections warm up, ranks get ready.
+// Of rounds of such calls the slot's first says little: connections warm up, ranks get ready.
 constexpr uint64_t kShortRound = 4'000'000;  // ns
 
 // Rounds after a trial in which a store that it had found full is used up.
@@ -115,16 +116,17 @@ void StrategyChooser::noteFailure(uint64_t round) {
   quietUntil_ = round + 1 + rest_;
 }
 
-// Nobody's calls had ended that were to be timed; of a trial the last one, which may be the only
-// one of its strategy.
-bool StrategyChooser::wasTooEarly(uint64_t round, std::span<const uint64_t> least) const {
+// Nobody's calls had ended that were to be timed; of a trial, not all strategies'.
+bool StrategyChooser::wasTooEarly(uint64_t round, std::span<const uint64_t> least,
+                                  const Samples& found) const {
   bool isAny = false, isLast = true;
   for (uint64_t i = 0; i < least.size() && i < kRound; ++i) {
     if (!isTimed(round * kRound + i)) continue;
     isLast = least[i] != kNotTimed;
     isAny = isAny || isLast;
   }
-  return !isLast && (!isAny || modeOf(round).isTrial);
+  const bool isLost = modeOf(round).isTrial && !isATrials(round, found);
+  return !isLast && (!isAny || isLost);
 }
 
 void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
@@ -135,21 +137,25 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
     else
       rest_ = 1;
   }
-  if (wasTooEarly(round, least)) {
-    delay_ = std::min(2 * delay_, kLongestDelay);
-    if (!hasChosen_) lastTrial_ = 0;  // it is lost, and the next one need not wait
-  }
   if (least.size() == kFigures && least.back() != kNotTimed) period_ = least.back();
   const Samples found = samplesOf(round, least);
+  if (wasTooEarly(round, least, found) && delay_ < kLongestDelay) {
+    delay_ *= 2;
+    if (!hasChosen_) lastTrial_ = 0;  // it is lost, and the next one need not wait
+  }
   const uint64_t time = medianOf(found[static_cast<size_t>(choice_)]);
-  bool tries = false;
+  bool tries = std::exchange(isPutOff_, false);
   if (isATrials(round, found)) {
     lastTrial_ = round;
+    const Strategy before = choice_;
     tries = conclude(found);
+    // What is new is done before it is tried again: after a change of the link that cannot wait.
+    isPutOff_ = tries && choice_ != before;
+    tries = tries && !isPutOff_;
   } else {
     // What a trial that was lost would have been held against is old by the time of the next.
     if (modeOf(round).isTrial) nInSeries_ = 0;
-    if (time != 0) tries = isWorthATrial(round, time);
+    if (time != 0 && isWorthATrial(round, time)) tries = true;
   }
   // One that is still to come, or not yet heard, is enough.
   for (uint64_t earlier = round + 1; earlier < next; ++earlier)
@@ -176,7 +182,7 @@ bool StrategyChooser::mayPass() const {
 }
 
 // A pool takes some threads' attention on every host, which a program with little else to do than
-// short calls would notice. Not later than after 40 ms: with two rounds from one pool to the next a
+// short calls would notice. Not later than after 20 ms: with two rounds from one pool to the next a
 // change is followed within 50 turns.
 uint64_t StrategyChooser::roundsToAPool() const {
   const uint64_t round = roundTime();
@@ -189,8 +195,7 @@ uint64_t StrategyChooser::roundTime() const {
 }
 
 bool StrategyChooser::isShort() const {
-  const uint64_t round = roundTime();
-  return round != 0 && round < kShortRound;
+  return time(choice_) != 0 && time(choice_) * kRound < kShortRound;
 }
 
 // What a strategy took in the trials of a series. A link lets more through at once after a pause,
@@ -219,8 +224,12 @@ bool StrategyChooser::conclude(const Samples& found) {
   level_ = 0;
   nDrifts_ = 0;
   nLarge_ = 0;
-  // A series of its own follows.
-  if (nTrials_ == 1 && isShort()) return true;
+  if (nTrials_ == 1 && isShort()) {
+    // As if it had not been.
+    choice_ = Strategy::pass;
+    hasChosen_ = false;
+    return true;
+  }
   nInSeries_ = isUnsure() ? nInSeries_ + 1 : 0;
   if (nInSeries_ > 0) {
     // What was settled on is done until the series is over.

@@ -10,7 +10,7 @@
 // round ahead of another one waits for it.
 //
 //   round 0   a trial: the turns that pass while the slot gets ready, then the other strategies;
-//             another one follows where rounds are short
+//             where calls are short it does not count, and another one follows
 //   later     the fastest strategy; a trial again, up to two times, where the last one was close,
 //             and up to seven where it was very close;
 //             where what was chosen takes more than twice of what it took when it was tried (found
@@ -102,7 +102,7 @@ class StrategyChooser {
   void noteDoubt(uint64_t time);
   bool hasDrifted(bool isSo);
   uint64_t restBetweenTrials() const;
-  bool wasTooEarly(uint64_t round, std::span<const uint64_t> least) const;
+  bool wasTooEarly(uint64_t round, std::span<const uint64_t> least, const Samples& found) const;
   void noteFailure(uint64_t round);
   uint64_t roundsToAPool() const;
   uint64_t roundTime() const;
@@ -126,6 +126,7 @@ class StrategyChooser {
   std::array<uint32_t, kStrategies> nDoubts_{};
   Times floors_{};
   uint32_t nInSeries_ = 0;  // trials; 0: the last series is over
+  bool isPutOff_ = false;   // the next one, by a round
   uint64_t nTrials_ = 0;
   uint64_t lastTrial_ = 0;   // round
   uint64_t quietUntil_ = 0;  // likewise

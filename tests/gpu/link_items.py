@@ -19,13 +19,14 @@ sys.path.insert(0, BENCH)
 from collectives import Bench, Sweep  # noqa: E402
 from lab import rate  # noqa: E402
 from lab.job import JobFailed  # noqa: E402
-from lab.network import NetworkError, SlowLinks, remove_leftovers  # noqa: E402
+from lab.network import Loopback, NetworkError, open_network  # noqa: E402
 
 # By how much Cinch may be slower than plain NCCL.
 MOST = 1.05
 TYPES = {"fp32": ("float", 4), "bf16": ("bfloat16", 2)}
 # Nothing set, but for a program that makes one call over and over; `cinch bench` would compress at any price.
 SETTINGS = {"CINCH_SLOTS": "signature", "CINCH_STRATEGY": "auto"}
+SHORT, MORE_WARM = 4 << 20, 50  # bytes; calls
 TRAIN_SECONDS = 590
 VARIANTS = "plain,bf16,powersgd,cinch"
 
@@ -40,9 +41,13 @@ class Plan:
     largest: int = 256 << 20
     nccl: tuple = ()
 
-    def sweep(self, value_bytes, timed, warm):
-        """The halves in place: the calls out of place come before, in which Cinch learns what is fastest."""
-        return Sweep(self.smallest // value_bytes, self.largest // value_bytes, 4, timed, warm, "in_place")
+    def sweeps(self, value_bytes, timed, warm):
+        """The halves in place: the calls out of place come before, in which Cinch learns what is fastest. Where calls
+        are short, what is close takes it more of them."""
+        cut = min(SHORT, self.largest)
+        sizes = [(self.smallest, cut, warm + MORE_WARM), (4 * cut, self.largest, warm)]
+        return [Sweep(smallest // value_bytes, largest // value_bytes, 4, timed, calls, "in_place")
+                for smallest, largest, calls in sizes if smallest <= largest]
 
 
 # --- judges: pure -----------------------------------------------------------------------------------------
@@ -76,12 +81,19 @@ def step_note(rows):
 
 # --- runs -------------------------------------------------------------------------------------------------
 
+def sweep(bench, name, codec, plans):
+    rows = {}
+    for plan in plans:
+        rows |= bench.sweep(name, codec, plan)
+    return rows
+
+
 def measure(bench, plan):
     """{type: {bytes: figures}}"""
     figures = {}
     for kind, (name, value_bytes) in TYPES.items():
-        rounds = [(bench.sweep(name, None, plan.sweep(value_bytes, timed=3, warm=1)),
-                   bench.sweep(name, "auto", plan.sweep(value_bytes, timed=5, warm=20)))
+        rounds = [(sweep(bench, name, None, plan.sweeps(value_bytes, timed=3, warm=1)),
+                   sweep(bench, name, "auto", plan.sweeps(value_bytes, timed=5, warm=20)))
                   for _ in range(plan.rounds)]
         figures[kind] = compare(value_bytes, rounds)
     return figures
@@ -90,14 +102,14 @@ def measure(bench, plan):
 def collectives(context, plan):
     context.library("cinch", "libcinch.so")
     context.program("cinch_tool")
-    remove_leftovers()
+    links = open_network(plan.ranks, plan.link, rate.bits_per_second(plan.link))
+    if isinstance(links, Loopback):
+        raise Skip(f"links need root, and ip and tc of iproute2 in PATH: {links.reason}")
     try:
-        with SlowLinks(plan.ranks, plan.link, rate.bits_per_second(plan.link)) as network:
-            bench = Bench(context.build, network, plan.nccl, context.mps.environment, SETTINGS)
-            figures, where = measure(bench, plan), network.describe()
-    except (NetworkError, FileNotFoundError) as error:
-        raise Skip(f"no slow links (they need root, and iproute2 in PATH): {error}") from None
-    except JobFailed as failure:
+        with links:
+            bench = Bench(context.build, links, plan.nccl, context.mps.environment, SETTINGS)
+            figures, where = measure(bench, plan), links.describe()
+    except (NetworkError, JobFailed) as failure:
         raise Failure(tail(str(failure))) from None
     return Outcome("pass", gain_note(figures) + check_items.time_slicing(context), {"network": where, **figures})
 
@@ -131,7 +143,7 @@ def training_item(model, link, steps):
 
 
 # At 1 Gbit/s a call of 256 MiB takes seconds, which the link decides alone.
-LINKS = {"1gbit": {"rounds": 1, "steps": 48}, "10gbit": {"rounds": 3, "steps": 100}, "25gbit": {"rounds": 3, "steps": 100}}
+LINKS = {"1gbit": {"rounds": 1, "steps": 40}, "10gbit": {"rounds": 3, "steps": 100}, "25gbit": {"rounds": 3, "steps": 100}}
 ITEMS = tuple((f"{link}, {ranks} ranks, AllReduce", collectives_item(link, ranks, each["rounds"]))
               for link, each in LINKS.items() for ranks in (2, 4))
 ITEMS += tuple((f"{link}, 2 ranks, {model}", training_item(model, link, each["steps"]))

@@ -11,7 +11,7 @@ from unittest import mock
 import link_items
 from check_support import Context, Failure, Skip
 from lab.job import JobFailed
-from lab.network import NetworkError
+from lab.network import Loopback
 
 COMPARE = """
 import json, os, sys
@@ -40,10 +40,10 @@ def context_of(folder):
 
 class Judges(unittest.TestCase):
     def test_ratios_are_taken_within_rounds(self):
-        rounds = [({16: row(100)}, {16: row(50, "compressed:q4")}), ({16: row(400)}, {16: row(100, "compressed:q4")}),
-                  ({16: row(100)}, {16: row(70, "compressed:h3")})]
+        rounds = [({16: row(100)}, {16: row(50, "compressed")}), ({16: row(400)}, {16: row(100, "compressed")}),
+                  ({16: row(100)}, {16: row(70, "mixed")})]
         self.assertEqual(link_items.compare(4, rounds)[64],
-                         {"plain_gb_per_s": 10, "cinch_gb_per_s": 1000 / 70, "times": 0.5, "path": "compressed:h3"})
+                         {"plain_gb_per_s": 10, "cinch_gb_per_s": 1000 / 70, "times": 0.5, "path": "mixed"})
 
     def test_what_is_slower_is_named(self):
         figures = {"fp32": {1 << 16: {"times": 1.06}, 1 << 20: {"times": 0.25}}, "bf16": {1 << 20: {"times": 1.05}}}
@@ -61,15 +61,22 @@ class Runs(unittest.TestCase):
         self.context = context_of(os.path.join(folder.name, "build"))
 
     def test_a_machine_without_namespaces_is_a_skip(self):
-        for error in (NetworkError("ip netns add: Operation not permitted"), FileNotFoundError("ip")):
-            with mock.patch("link_items.SlowLinks", side_effect=error), self.assertRaisesRegex(Skip, "iproute2.*ip"):
-                link_items.collectives_item("1gbit", 2, 1)(self.context)
+        with mock.patch("link_items.open_network", return_value=Loopback(2, "no ip")), \
+                self.assertRaisesRegex(Skip, "iproute2.*no ip"):
+            link_items.collectives_item("1gbit", 2, 1)(self.context)
 
     def test_a_wrong_sum_is_a_failure(self):
-        with mock.patch("link_items.SlowLinks"), mock.patch("link_items.remove_leftovers"), \
+        with mock.patch("link_items.open_network"), \
                 mock.patch("link_items.Bench.sweep", side_effect=JobFailed("rank 0 ended with status 1\n3 wrong")), \
                 self.assertRaisesRegex(Failure, "3 wrong"):
             link_items.collectives_item("1gbit", 2, 1)(self.context)
+
+    def test_every_size_is_swept_once(self):
+        for largest in (1 << 16, 1 << 20, 4 << 20, 16 << 20, 256 << 20):
+            plan = link_items.Plan("1gbit", 2, 1, largest=largest)
+            sizes = [values for sweep in plan.sweeps(2, 1, 1) for values in
+                     (sweep.smallest << 2 * i for i in range(20)) if values <= sweep.largest]
+            self.assertEqual(sizes, [values for values in (1 << 15 + 2 * i for i in range(20)) if 2 * values <= largest])
 
     def train(self, spoil=""):
         os.makedirs(os.path.join(self.folder, "train"), exist_ok=True)

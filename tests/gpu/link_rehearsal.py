@@ -10,7 +10,7 @@ import types
 import link_items
 from check_support import MISSING, Context, Skip
 
-PLAN = link_items.Plan("50mbit", 2, rounds=1, smallest=64 << 10, largest=1 << 20, nccl=("--emulator",))
+PLAN = link_items.Plan("50mbit", 2, rounds=1, smallest=64 << 10, largest=256 << 10, nccl=("--emulator",))
 
 
 def main(build):
@@ -25,10 +25,10 @@ def main(build):
     assert outcome.state == "pass" and "50mbit" in outcome.figures["network"]
     for kind in link_items.TYPES:
         rows = outcome.figures[kind]
-        assert set(rows) == {64 << 10, 256 << 10, 1 << 20}, rows
-        largest = rows[1 << 20]
+        assert set(rows) == {64 << 10, 256 << 10}, rows
+        largest = rows[256 << 10]
         # Of a wire this slow nothing but compression makes so much.
-        assert largest["path"].startswith("compressed:") and largest["times"] < 0.5, rows
+        assert largest["path"] == "compressed" and largest["times"] < 0.5, rows
         assert largest["cinch_gb_per_s"] > 2 * largest["plain_gb_per_s"] > 0, rows
     return 0
 

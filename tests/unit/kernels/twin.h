@@ -33,7 +33,10 @@ inline void writeTo(EncodeLaunch& launch, uint8_t* memory) {
   launch.output = memory;
 }
 inline void writeTo(ReduceLaunch& launch, uint8_t* memory) {
-  (launch.values ? launch.values : reinterpret_cast<void*&>(launch.output)) = memory;
+  if (launch.values)
+    launch.values = memory;
+  else
+    launch.output = memory;
 }
 inline void writeTo(DecodeLaunch& launch, uint8_t* memory) {
   launch.output = memory;
@@ -44,10 +47,12 @@ template <class Launch>
 class Twin {
  public:
   explicit Twin(const Launch& launch)
-      : launch_(launch), written_(writtenBy(launch)), state_(*launch.call.state) {
-    const auto* begin = static_cast<const uint8_t*>(written_.memory);
-    memory_.assign((written_.nBytes + sizeof(Unit) - 1) / sizeof(Unit), {});
-    if (begin) std::memcpy(memory_.data(), begin, written_.nBytes);
+      : launch_(launch),
+        written_(writtenBy(launch)),
+        state_(*launch.call.state),
+        fault_(*launch.call.fault),
+        memory_(written_.nBytes / sizeof(Unit) + 1) {
+    if (written_.nBytes > 0) std::memcpy(memory_.data(), written_.memory, written_.nBytes);
   }
 
   bool isThere() const { return written_.memory != nullptr; }
@@ -60,7 +65,8 @@ class Twin {
   }
   // Whether both have left the same.
   bool isAlike() const {
-    return std::memcmp(memory_.data(), written_.memory, written_.nBytes) == 0 &&
+    return (written_.nBytes == 0 ||
+            std::memcmp(memory_.data(), written_.memory, written_.nBytes) == 0) &&
            state_.ordinal == launch_.call.state->ordinal && fault_ == *launch_.call.fault;
   }
 
@@ -72,7 +78,7 @@ class Twin {
   const Launch& launch_;
   const Written written_;
   SlotState state_;
-  uint32_t fault_ = 0;
+  uint32_t fault_;
   std::vector<Unit> memory_;
 };
 
