@@ -33,7 +33,7 @@ TYPES = "fp32,bf16"
 SIZES = "16K,64K,256K,1M,4M,16M,64M"
 CORNER = {"links": "50mbit,none", "jobs": "2x1", "types": "fp32", "sizes": "64K,1M", "rounds": 1}
 # Seconds of calls, roughly: that count, and before them. Connections and codecs warm up; of Cinch's
-# first calls every other 8 are a trial, up to the 40th, or to the 120th where the times are very
+# first calls every other 8 are a trial, up to the 56th, or to the 136th where the times are very
 # close: too few calls may all be of a trial, where a job's seldom are.
 SECONDS = 0.3
 WARM_SECONDS = {"pass": 0.1, "auto": 4.0}

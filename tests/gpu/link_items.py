@@ -20,6 +20,7 @@ from collectives import Bench, Sweep  # noqa: E402
 from lab import rate  # noqa: E402
 from lab.job import JobFailed  # noqa: E402
 from lab.network import Loopback, NetworkError, open_network  # noqa: E402
+from schedule.heat import size_text  # noqa: E402
 
 # By how much Cinch may be slower than plain NCCL.
 MOST = 1.05
@@ -68,9 +69,9 @@ def compare(value_bytes, rounds):
 
 def gain_note(figures):
     """How many times plain NCCL's bandwidth there is at the largest size of each type, and where less than plain NCCL's."""
-    gains = ", ".join(f"{kind} {1 / rows[max(rows)]['times']:.2f} x at {max(rows) >> 20} MiB"
+    gains = ", ".join(f"{kind} {1 / rows[max(rows)]['times']:.2f} x at {size_text(max(rows))}"
                       for kind, rows in figures.items())
-    slower = [f"{kind} {size >> 10} KiB: {row['times']:.2f}" for kind, rows in figures.items()
+    slower = [f"{kind} {size_text(size)}: {row['times']:.2f}" for kind, rows in figures.items()
               for size, row in rows.items() if not row["times"] <= MOST]
     return gains + (f"; takes longer than plain NCCL: {', '.join(slower)}" if slower else "; nowhere slower")
 

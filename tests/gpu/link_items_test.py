@@ -47,8 +47,8 @@ class Judges(unittest.TestCase):
 
     def test_what_is_slower_is_named(self):
         figures = {"fp32": {1 << 16: {"times": 1.06}, 1 << 20: {"times": 0.25}}, "bf16": {1 << 20: {"times": 1.05}}}
-        self.assertEqual(link_items.gain_note(figures), "fp32 4.00 x at 1 MiB, bf16 0.95 x at 1 MiB; "
-                                                        "takes longer than plain NCCL: fp32 64 KiB: 1.06")
+        self.assertEqual(link_items.gain_note(figures), "fp32 4.00 x at 1M, bf16 0.95 x at 1M; "
+                                                        "takes longer than plain NCCL: fp32 64K: 1.06")
         del figures["fp32"][1 << 16]
         self.assertTrue(link_items.gain_note(figures).endswith("; nowhere slower"))
 
