@@ -36,25 +36,32 @@ class Job:
     def __exit__(self, *_):
         self._end()
 
+    def has_ended(self):
+        """Whether all ranks have. Raises JobFailed where one has failed."""
+        states = self._states()
+        for rank, state in enumerate(states):
+            if state not in (None, 0):
+                raise JobFailed(self.describe(rank, f"ended with status {state}"))
+        return None not in states
+
     def wait(self, on_poll, timeout):
         """Calls on_poll() several times a second. Raises JobFailed as soon as a rank fails."""
         deadline = time.monotonic() + timeout
         while True:
-            states = [_state(process) for process in self._processes]
-            for rank, state in enumerate(states):
-                if state not in (None, 0):
-                    raise JobFailed(self.describe(rank, f"ended with status {state}"))
+            has_ended = self.has_ended()
             on_poll()
-            if None not in states:
+            if has_ended:
                 return
             if time.monotonic() > deadline:
-                raise JobFailed(
-                    self.describe(states.index(None), f"did not end within {timeout:.0f} s")
-                )
+                late = self._states().index(None)
+                raise JobFailed(self.describe(late, f"did not end within {timeout:.0f} s"))
             time.sleep(_POLL_SECONDS)
 
     def output_path(self, rank):
         return os.path.join(self._folder, f"rank{rank}.out")
+
+    def _states(self):
+        return [_state(process) for process in self._processes]
 
     def _start(self, rank, command):
         with open(self.output_path(rank), "wb") as output:

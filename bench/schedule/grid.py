@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Is Cinch ever slower than plain NCCL, or than the best fixed choice? AllReduce on the emulator over
-links of many rates, sizes, types and numbers of ranks; each in turns plain, by Cinch's own choice, and
-by fixed codecs.
+links of many rates, sizes, types and numbers of ranks; plain, by Cinch's own choice, and by fixed codecs:
+as many jobs, which take turns to make a burst of calls. A round starts all of them anew.
 
     bench/schedule/grid.py BUILD [--links 50mbit,1gbit,none] [--jobs 2x1,4x1,2x2] [--types fp32,bf16]
-                           [--sizes 64K,1M] [--rounds 5] [--out FILE] [--corner]
+                           [--sizes 64K,1M] [--rounds 2] [--out FILE] [--corner]
 
 Every host is a network namespace (needs root). A job is HOSTSxRANKS. The figures go to FILE as JSON,
 with the machine and the commit; the table and the heat map to standard output.
@@ -32,22 +32,26 @@ JOBS = "2x1,4x1,2x2"
 TYPES = "fp32,bf16"
 SIZES = "16K,64K,256K,1M,4M,16M,64M"
 CORNER = {"links": "50mbit,none", "jobs": "2x1", "types": "fp32", "sizes": "64K,1M", "rounds": 1}
-# Seconds of calls, roughly: that count, and before them. Connections and codecs warm up; of Cinch's
-# first calls every other 8 are a trial, up to the 56th, or to the 136th where the times are very
+# Seconds of calls, roughly: of a burst, and before the first one. Connections and codecs warm up; of
+# Cinch's first calls every other 8 are a trial, up to the 56th, or to the 136th where the times are very
 # close: too few calls may all be of a trial, where a job's seldom are.
-SECONDS = 0.3
-WARM_SECONDS = {"pass": 0.1, "auto": 4.0}
+SECONDS = 0.05
+WARM_SECONDS = {"pass": 0.1, "auto": 2.0}
 WARM_SECONDS_FIXED = 0.1
 FEWEST, MOST = 3, 1000
-FEWEST_WARM, MOST_WARM = {"pass": 3, "auto": 42}, {"auto": 400}
+FEWEST_WARM, MOST_WARM = {"pass": 3, "auto": 64}, {"auto": 1000}
 FEWEST_WARM_FIXED, MOST_WARM_OTHERS = 4, 50
-# Of calls that take so long the link's rate decides nearly alone: fewer rounds, and few calls, are
-# enough.
-LONG_CALL, FEW_ROUNDS = 0.1, 2  # seconds, plain
-SLOWEST_CALL = 0.3  # one round
-WARM_SLOWEST = {"pass": 1, "auto": 26}  # behind two trials
-WARM_FIXED_SLOWEST = 3  # of which two pass
-FEWEST_SLOWEST = 2
+BURSTS = 5
+# What is done beside them disturbs short calls most.
+SHORT_CALL, MANY_BURSTS = 2e-3, 15  # seconds, plain
+# Of calls that take so long the link's rate decides nearly alone: fewer bursts, few calls, and one
+# round are enough.
+LONG_CALL, FEW_BURSTS = 0.1, 2  # seconds, plain
+SLOWEST_CALL = 0.5  # one burst, in one round
+# Behind two trials; of another one these turns would be compressed, and where those are not the fastest
+# there is none then.
+WARM_SLOWEST = {"pass": 1, "auto": 32}
+WARM_FIXED_SLOWEST = 2  # which pass
 EMULATOR_BITS = 4e9  # bit/s, that it comes to without a limit, roughly; less where ranks share cores
 
 
@@ -60,9 +64,9 @@ def plain_seconds(n_bytes, ranks, bits_per_second):
 
 
 def calls_of(variant, seconds):
-    """(before those that count, that count) of a size whose plain calls take so long."""
+    """(before those that count, of a burst) of a size whose plain calls take so long."""
     if seconds >= SLOWEST_CALL:
-        return WARM_SLOWEST.get(variant, WARM_FIXED_SLOWEST), FEWEST_SLOWEST
+        return WARM_SLOWEST.get(variant, WARM_FIXED_SLOWEST), FEWEST
     estimate = seconds if variant == "pass" else seconds / 4
     warm = int(WARM_SECONDS.get(variant, WARM_SECONDS_FIXED) / estimate)
     fewest = FEWEST_WARM.get(variant, FEWEST_WARM_FIXED)
@@ -70,10 +74,12 @@ def calls_of(variant, seconds):
     return warm, max(FEWEST, min(MOST, int(SECONDS / estimate)))
 
 
-def rounds_of(seconds, most):
+def bursts_of(seconds):
     if seconds >= SLOWEST_CALL:
         return 1
-    return min(most, FEW_ROUNDS) if seconds >= LONG_CALL else most
+    if seconds >= LONG_CALL:
+        return FEW_BURSTS
+    return BURSTS if seconds >= SHORT_CALL else MANY_BURSTS
 
 
 class Cells:
@@ -88,8 +94,7 @@ class Cells:
 
     def measure(self):
         for turn in range(self._options.rounds):
-            for variant in VARIANTS:
-                self._run(variant, turn)
+            self._run(turn)
             say(f"== {self._kind} {self._hosts}x{self._per_host}: round {turn + 1}")
         return [self._cell(size) for size in self._options.sizes]
 
@@ -99,27 +104,34 @@ class Cells:
     def _calls(self, variant, size):
         return calls_of(variant, self._plain_seconds(size))
 
-    def _run(self, variant, turn):
+    def _task(self, variant, sizes):
+        plan = [
+            (size, *self._calls(variant, size), bursts_of(self._plain_seconds(size)))
+            for size in sizes
+        ]
+        return Task(variant, plan, self._kind, self._per_host, checks="last")
+
+    def _run(self, turn):
         sizes = [
             size
             for size in self._options.sizes
-            if turn < rounds_of(self._plain_seconds(size), self._options.rounds)
+            if turn == 0 or self._plain_seconds(size) < SLOWEST_CALL
         ]
-        plan = [(size, sum(self._calls(variant, size))) for size in sizes]
-        if not plan:
+        if not sizes:
             return
-        task = Task(variant, plan, self._kind, self._per_host, checks="last")
-        for size, found in self._runner.run(task)[0].items():
-            self._found[size][variant].append(found)
+        results = self._runner.contest([self._task(variant, sizes) for variant in VARIANTS])
+        for variant, found in zip(VARIANTS, results):
+            for size in sizes:
+                self._found[size][variant].append(found[size])
 
     def _cell(self, size):
         figures, medians = {}, {}
         for variant, runs in self._found[size].items():
-            first = self._calls(variant, size)[0]
-            medians[variant] = [run.median(first) for run in runs]
+            calls = self._calls(variant, size)
+            medians[variant] = [median for run in runs for median in run.medians(*calls)]
             figures[variant] = {
                 "seconds": statistics.median(medians[variant]),
-                "rounds": medians[variant],
+                "bursts": medians[variant],
                 "passed": statistics.mean(run.nmse[-1] == 0 for run in runs),
                 "nmse": max(run.nmse[-1] for run in runs),
                 "bits": runs[-1].bits,
@@ -127,22 +139,23 @@ class Cells:
         return {"bytes": size, "variants": figures} | ratios(medians)
 
 
-def ratios(rounds):
-    """How auto's time compares, from each variant's in every round: a round's are held against each
-    other, and the median of that counts. Which fixed choice is the best in a round the other rounds
-    say: the least of several times that are alike but for noise is less than any of them should be."""
-    turns = range(len(rounds["auto"]))
-    fixed = [name for name in rounds if name != "auto"]
+def ratios(bursts):
+    """How auto's time compares, from each variant's in every burst: those that followed each other are
+    held against each other, and the median of that counts. Which fixed choice is the best beside a
+    burst the others say: the least of several times that are alike but for noise is less than any of
+    them should be."""
+    turns = range(len(bursts["auto"]))
+    fixed = [name for name in bursts if name != "auto"]
 
     def seconds_in_others(name, turn):
-        others = [value for i, value in enumerate(rounds[name]) if i != turn]
-        return statistics.mean(others or rounds[name])
+        others = [value for i, value in enumerate(bursts[name]) if i != turn]
+        return statistics.mean(others or bursts[name])
 
     best = [min(fixed, key=lambda name: seconds_in_others(name, turn)) for turn in turns]
 
     def against(names):
         return statistics.median(
-            rounds["auto"][turn] / rounds[name][turn] for turn, name in zip(turns, names)
+            bursts["auto"][turn] / bursts[name][turn] for turn, name in zip(turns, names)
         )
 
     return {"vs_pass": against(["pass"] * len(turns)), "vs_best": against(best)}
@@ -183,7 +196,7 @@ def parse(arguments):
     parser.add_argument("--jobs", default=JOBS)
     parser.add_argument("--types", default=TYPES)
     parser.add_argument("--sizes", default=SIZES)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--out")
     parser.add_argument("--corner", action="store_true", help="a few cells, in a minute or two")
     options = parser.parse_args(arguments)

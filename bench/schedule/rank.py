@@ -4,8 +4,11 @@ of Cinch. Writes {"sizes": [{"bytes": .., "seconds": [..], "nmse": [..]}]} to FI
 
     rank.py --rank R --ranks N --id-file FILE --type fp32 --plan 65536:40,262144:20 --out FILE
 
-A plan is BYTES:CALLS for each size. At the calls of --pauses, each rank writes FILE.at-CALL and waits
-until FOLDER/go-CALL appears. With --sleep, it sleeps so long before every tenth call.
+A plan is BYTES:CALLS for each size, or BYTES:WARM:CALLS:BURSTS, which is WARM calls and then bursts of
+CALLS. With --turns FOLDER the rank takes turns with others' programs: before the first call of a size
+and before every burst it writes a byte to FOLDER/arrived, and waits for one in FOLDER/go-R. At the
+calls of --pauses, each rank writes FILE.at-CALL and waits until FOLDER/go-CALL appears. With --sleep,
+it sleeps so long before every tenth call.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import os
 import pathlib
 import sys
 import time
+from dataclasses import dataclass
 
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
@@ -25,6 +29,7 @@ from training.nccl import Communicator  # noqa: E402
 
 SAMPLE = 16 * 1024  # values of a result that are looked at
 LARGEST = 20  # of the values, which are integers: their sums are exact in every type
+DRAWN = 1 << 20
 SLEEP_EVERY = 10
 _POLL_SECONDS = 0.01
 
@@ -42,8 +47,10 @@ def to_values(bits, kind):
 
 
 def values_of(rank, count):
+    """Drawing many takes longer than adding them up: long buffers hold the same again and again."""
     random = np.random.default_rng(rank)
-    return np.rint(np.clip(random.normal(0, LARGEST / 3, count), -LARGEST, LARGEST))
+    drawn = np.rint(np.clip(random.normal(0, LARGEST / 3, min(count, DRAWN)), -LARGEST, LARGEST))
+    return np.resize(drawn.astype(np.float32), count)
 
 
 class Bucket:
@@ -82,18 +89,50 @@ def pause(options, call):
         time.sleep(_POLL_SECONDS)
 
 
-def measure(communicator, n_bytes, calls, options):
-    bucket = Bucket(communicator, options.type, n_bytes)
+class Turns:
+    """The program's part of what job.Contest says."""
+
+    def __init__(self, folder, rank):
+        # For both, so that opening waits for nobody.
+        self._arrived = os.open(f"{folder}/arrived", os.O_RDWR)
+        self._go = os.open(f"{folder}/go-{rank}", os.O_RDWR)
+
+    def take(self):
+        os.write(self._arrived, b".")
+        os.read(self._go, 1)
+
+
+@dataclass
+class Step:
+    """Of a plan."""
+
+    n_bytes: int
+    warm: int
+    calls: int = 0
+    bursts: int = 0
+
+    def all_calls(self):
+        return self.warm + self.calls * self.bursts
+
+    def begins_turn(self, call):
+        begun = call - self.warm
+        return call == 0 or (begun >= 0 and begun % self.calls == 0)
+
+
+def measure(communicator, step, options):
+    bucket = Bucket(communicator, options.type, step.n_bytes)
     seconds, errors = [], []
-    for call in range(calls):
+    for call in range(step.all_calls()):
+        if options.turns and step.begins_turn(call):
+            options.turns.take()
         if call in options.pauses:
             pause(options, call)
         if options.sleep and call % SLEEP_EVERY == SLEEP_EVERY - 1:
             time.sleep(options.sleep)
         seconds.append(bucket.sum())
-        if options.checks == "all" or call + 1 == calls:
+        if options.checks == "all" or call + 1 == step.all_calls():
             errors.append(bucket.nmse())
-    return {"bytes": n_bytes, "seconds": seconds, "nmse": errors}
+    return {"bytes": step.n_bytes, "seconds": seconds, "nmse": errors}
 
 
 def numbers(text):
@@ -110,15 +149,19 @@ def parse():
     parser.add_argument("--checks", choices=("all", "last"), default="all")
     parser.add_argument("--pauses", type=numbers, default=[])
     parser.add_argument("--folder")
+    parser.add_argument("--turns")
     parser.add_argument("--sleep", type=float, default=0)
     return parser.parse_args()
 
 
 def main():
     options = parse()
+    options.turns = options.turns and Turns(options.turns, options.rank)
     communicator = Communicator(options.rank, options.ranks, options.id_file)
-    plan = [map(int, step.split(":")) for step in options.plan.split(",")]
-    sizes = [measure(communicator, n_bytes, calls, options) for n_bytes, calls in plan]
+    plan = [Step(*map(int, step.split(":"))) for step in options.plan.split(",")]
+    sizes = [measure(communicator, step, options) for step in plan]
+    if options.turns:
+        options.turns.take()
     communicator.close()
     with open(options.out, "w", encoding="utf-8") as file:
         json.dump({"sizes": sizes}, file)

@@ -17,11 +17,13 @@ constexpr uint64_t kLongestDelay = 16;
 constexpr uint64_t kShortRest = 2;
 constexpr uint32_t kMostInVain = 5;  // doublings
 
-constexpr uint64_t kPoolTime = 20'000'000;  // ns
-constexpr uint64_t kMostRoundsToAPool = 16;
-constexpr uint64_t kWatchedRounds = 8;  // after a trial, which are all pooled
-// Of rounds of such calls the slot's first says little: connections warm up, ranks get ready.
-constexpr uint64_t kShortRound = 4'000'000;  // ns
+constexpr uint64_t kPoolTime = 20'000'000, kPoolTimeOfShort = 40'000'000;  // ns
+constexpr uint64_t kMostRoundsToAPool = 64;
+constexpr uint64_t kWatchedRounds = 8;       // after a trial, which are all pooled
+constexpr uint64_t kShortRound = 5'000'000;  // ns
+// Of the first trial, in which connections warm up and ranks get ready, not even so much is
+// certain.
+constexpr uint64_t kFirstPercent = 200;
 
 // Rounds after a trial in which a store that it had found full is used up.
 constexpr uint64_t kDoubtRounds = 16;
@@ -182,11 +184,13 @@ bool StrategyChooser::mayPass() const {
 }
 
 // A pool takes some threads' attention on every host, which a program with little else to do than
-// short calls would notice. Not later than after 20 ms: with two rounds from one pool to the next a
-// change is followed within 50 turns.
+// short calls would notice. With two rounds from one pool to the next, which are those of calls of
+// a millisecond, a change is followed within 50 turns.
 uint64_t StrategyChooser::roundsToAPool() const {
   const uint64_t round = roundTime();
-  return round == 0 ? 1 : std::clamp<uint64_t>(kPoolTime / round, 1, kMostRoundsToAPool);
+  if (round == 0) return 1;
+  const uint64_t time = round < kShortRound ? kPoolTimeOfShort : kPoolTime;
+  return std::clamp<uint64_t>(time / round, 1, kMostRoundsToAPool);
 }
 
 // 0: not known.
@@ -194,8 +198,11 @@ uint64_t StrategyChooser::roundTime() const {
   return std::max(period_, time(choice_) * kRound);
 }
 
-bool StrategyChooser::isShort() const {
-  return time(choice_) != 0 && time(choice_) * kRound < kShortRound;
+// Of the first trial: plain calls may be the fastest, though they took longer.
+bool StrategyChooser::saysLittle() const {
+  const uint64_t other = time(choice_), plain = time(Strategy::pass);
+  return other < plain &&
+         (other * kRound < kShortRound || !isFurtherApart(other, plain, kFirstPercent));
 }
 
 // What a strategy took in the trials of a series. A link lets more through at once after a pause,
@@ -224,7 +231,7 @@ bool StrategyChooser::conclude(const Samples& found) {
   level_ = 0;
   nDrifts_ = 0;
   nLarge_ = 0;
-  if (nTrials_ == 1 && isShort()) {
+  if (nTrials_ == 1 && saysLittle()) {
     // As if it had not been.
     choice_ = Strategy::pass;
     hasChosen_ = false;

@@ -10,7 +10,8 @@
 // round ahead of another one waits for it.
 //
 //   round 0   a trial: the turns that pass while the slot gets ready, then the other strategies;
-//             where calls are short it does not count, and another one follows
+//             where calls are short, or plain ones not far slower, it does not count: another one
+//             follows
 //   later     the fastest strategy; a trial again, up to two times, where the last one was close,
 //             and up to seven where it was very close;
 //             where what was chosen takes more than twice of what it took when it was tried (found
@@ -106,7 +107,7 @@ class StrategyChooser {
   void noteFailure(uint64_t round);
   uint64_t roundsToAPool() const;
   uint64_t roundTime() const;
-  bool isShort() const;
+  bool saysLittle() const;
   bool isATrials(uint64_t round, const Samples& found) const;
   bool mayPass() const;
 
