@@ -38,18 +38,18 @@ CORNER = {"links": "50mbit,none", "jobs": "2x1", "types": "fp32", "sizes": "64K,
 SECONDS = 0.05
 WARM_SECONDS = {"pass": 0.1, "auto": 2.0}
 WARM_SECONDS_FIXED = 0.1
-FEWEST, MOST = 3, 1000
-FEWEST_WARM, MOST_WARM = {"pass": 3, "auto": 64}, {"auto": 1000}
+FEWEST, MOST = 8, 1000
+FEWEST_WARM, MOST_WARM = {"pass": 3, "auto": 136}, {"auto": 1000}
 FEWEST_WARM_FIXED, MOST_WARM_OTHERS = 4, 50
 BURSTS = 5
 # What is done beside them disturbs short calls most.
 SHORT_CALL, MANY_BURSTS = 2e-3, 15  # seconds, plain
-# Of calls that take so long the link's rate decides nearly alone: fewer bursts, few calls, and one
-# round are enough.
-LONG_CALL, FEW_BURSTS = 0.1, 2  # seconds, plain
-SLOWEST_CALL = 0.5  # one burst, in one round
-# Behind two trials; of another one these turns would be compressed, and where those are not the fastest
-# there is none then.
+# Of long calls all are in one burst: pauses between bursts are drifts to Cinch, which it looks into.
+LONG_CALL, WARM_LONG = 0.1, {"pass": 2, "auto": 72}
+# Of calls that take so long the link's rate decides nearly alone: few of them, and one round, are
+# enough. Cinch's come behind two trials; of another one these turns would be compressed, and where those
+# are not the fastest there is none then.
+SLOWEST_CALL, FEWEST_SLOWEST = 0.5, 3
 WARM_SLOWEST = {"pass": 1, "auto": 32}
 WARM_FIXED_SLOWEST = 2  # which pass
 EMULATOR_BITS = 4e9  # bit/s, that it comes to without a limit, roughly; less where ranks share cores
@@ -66,7 +66,9 @@ def plain_seconds(n_bytes, ranks, bits_per_second):
 def calls_of(variant, seconds):
     """(before those that count, of a burst) of a size whose plain calls take so long."""
     if seconds >= SLOWEST_CALL:
-        return WARM_SLOWEST.get(variant, WARM_FIXED_SLOWEST), FEWEST
+        return WARM_SLOWEST.get(variant, WARM_FIXED_SLOWEST), FEWEST_SLOWEST
+    if seconds >= LONG_CALL:
+        return WARM_LONG.get(variant, FEWEST_WARM_FIXED), FEWEST
     estimate = seconds if variant == "pass" else seconds / 4
     warm = int(WARM_SECONDS.get(variant, WARM_SECONDS_FIXED) / estimate)
     fewest = FEWEST_WARM.get(variant, FEWEST_WARM_FIXED)
@@ -75,10 +77,8 @@ def calls_of(variant, seconds):
 
 
 def bursts_of(seconds):
-    if seconds >= SLOWEST_CALL:
-        return 1
     if seconds >= LONG_CALL:
-        return FEW_BURSTS
+        return 1
     return BURSTS if seconds >= SHORT_CALL else MANY_BURSTS
 
 
