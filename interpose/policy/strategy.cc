@@ -10,7 +10,7 @@ namespace {
 
 // Rounds between two trials that nothing gave cause for, where all were equally fast.
 constexpr uint64_t kRest = 64;
-constexpr uint64_t kRestTime = 100'000'000;  // ns, which they last at least
+constexpr uint64_t kRestTime = 200'000'000;  // ns, which they last at least
 // Rounds after which the figures of one are heard at the latest.
 constexpr uint64_t kLongestDelay = 16;
 // Rounds after a trial in which what it found may not have taken effect.
@@ -36,7 +36,7 @@ constexpr uint64_t kClosePercent = 150, kVeryClosePercent = 125;
 
 // What others have to gain over plain calls to be begun, and to go on: noise of short calls is as
 // large, and what such a call costs a program beside its own time is not measured.
-constexpr uint64_t kGainToBegin = 25'000, kGainToGoOn = 15'000;  // ns
+constexpr uint64_t kGainToBegin = 8'000, kGainToGoOn = 4'000;  // ns
 
 constexpr uint64_t percentOf(uint64_t value, uint64_t percent) {
   return value / 100 * percent + value % 100 * percent / 100;
@@ -75,7 +75,7 @@ bool StrategyChooser::followsItsLike(uint64_t turn) const {
 
 Strategy StrategyChooser::at(uint64_t turn) const {
   const Mode& mode = modeOf(turn / kRound);
-  if (mode.isTrial) return tried(turn);
+  if (mode.isTrial && !mode.isWhole) return tried(turn);
   return mode.strategy == Strategy::quick && !mayBeQuick_ ? choice_ : mode.strategy;
 }
 
@@ -93,6 +93,7 @@ void StrategyChooser::dropQuick() {
 
 bool StrategyChooser::isTimed(uint64_t turn) const {
   const Mode& mode = modeOf(turn / kRound);
+  if (mode.isWhole) return turn % 2 == 1 && turn % kRound > 1;
   if (mode.isTrial) return turn == 0 || followsItsLike(turn);
   return mode.isPooled && turn % 2 == 1;
 }
@@ -149,30 +150,62 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
   bool tries = std::exchange(isPutOff_, false);
   if (isATrials(round, found)) {
     lastTrial_ = round;
-    const Strategy before = choice_;
-    tries = conclude(found);
-    // What is new is done before it is tried again: after a change of the link that cannot wait.
-    isPutOff_ = tries && choice_ != before;
-    tries = tries && !isPutOff_;
+    if (completesATrial(round, found)) {
+      const Strategy before = choice_;
+      tries = conclude(std::exchange(parts_, {}).found);
+      // What is new is done before it is tried again: after a change of the link that cannot wait.
+      isPutOff_ = tries && choice_ != before;
+      tries = tries && !isPutOff_;
+    }
   } else {
     // What a trial that was lost would have been held against is old by the time of the next.
-    if (modeOf(round).isTrial) nInSeries_ = 0;
+    if (modeOf(round).isTrial) {
+      nInSeries_ = 0;
+      parts_ = {};
+    }
     if (time != 0 && isWorthATrial(round, time)) tries = true;
   }
   // One that is still to come, or not yet heard, is enough.
+  tries = tries && parts_.all.empty();
   for (uint64_t earlier = round + 1; earlier < next; ++earlier)
     tries = tries && !modeOf(earlier).isTrial;
   const uint64_t last = round + delay_;
   if (tries) lastTrial_ = last;
-  const uint64_t perPool = roundsToAPool();
   for (uint64_t mode = next; mode <= last; ++mode) {
-    const bool isTrial = tries && mode == last;
-    const bool isPooled = isTrial || mode <= lastTrial_ + kWatchedRounds || mode % perPool == 0;
-    modes_[mode % kRoundsKept] = {isTrial, mayPass(), isPooled, choice_};
+    const bool begins = tries && mode == last;
+    if (begins && isShort(time)) beginParts();
+    setMode(mode, begins || !arePlaced());
   }
 }
 
+void StrategyChooser::setMode(uint64_t round, bool isTrial) {
+  const bool isWhole = isTrial && !arePlaced();
+  if (isTrial) lastTrial_ = round;
+  const bool isPooled =
+      isTrial || round <= lastTrial_ + kWatchedRounds || round % roundsToAPool() == 0;
+  const Strategy strategy = isWhole ? parts_.all[parts_.nPlaced++] : choice_;
+  modes_[round % kRoundsKept] = {isTrial, mayPass(), isPooled, strategy, isWhole};
+}
+
+// Takes a device and a connection that were idle some calls to be as fast as they can be.
+void StrategyChooser::beginParts() {
+  parts_ = {};
+  parts_.all = {Strategy::compress};
+  if (mayPass() || !mayBeQuick_) parts_.all.push_back(Strategy::pass);
+  if (mayBeQuick_) parts_.all.push_back(Strategy::quick);
+}
+
+// Keeps what was found, with that of a trial's other rounds.
+bool StrategyChooser::completesATrial(uint64_t round, const Samples& found) {
+  const bool isWhole = modeOf(round).isWhole;
+  if (isWhole && parts_.all.empty()) return false;  // another part was lost
+  for (size_t i = 0; i < kStrategies; ++i)
+    parts_.found[i].insert(parts_.found[i].end(), found[i].begin(), found[i].end());
+  return !isWhole || ++parts_.nHeard == parts_.all.size();
+}
+
 bool StrategyChooser::isATrials(uint64_t round, const Samples& found) const {
+  if (modeOf(round).isWhole) return !found[static_cast<size_t>(modeOf(round).strategy)].empty();
   const Strategy other = modeOf(round).triesPlain ? Strategy::pass : Strategy::quick;
   return !found[static_cast<size_t>(Strategy::compress)].empty() &&
          !found[static_cast<size_t>(other)].empty();
@@ -196,6 +229,12 @@ uint64_t StrategyChooser::roundsToAPool() const {
 // 0: not known.
 uint64_t StrategyChooser::roundTime() const {
   return std::max(period_, time(choice_) * kRound);
+}
+
+// `time` was lately found.
+bool StrategyChooser::isShort(uint64_t time) const {
+  const uint64_t slower = std::max(time, this->time(choice_));
+  return slower != 0 && slower * kRound < kShortRound;
 }
 
 // Of the first trial: plain calls may be the fastest, though they took longer.
@@ -347,7 +386,9 @@ uint64_t StrategyChooser::restBetweenTrials() const {
     slow = std::max(slow, time);
     fast = std::min(fast, time);
   }
-  const uint64_t rest = std::max(kRest, std::min<uint64_t>(slow / std::min(fast, slow), 1000) * 50);
+  const uint64_t perTrial = isShort(0) ? 100 : 50;  // a round of what was slower, or half of one
+  const uint64_t ratio = std::min<uint64_t>(slow / std::min(fast, slow), 1000);
+  const uint64_t rest = std::max(kRest, ratio * perTrial);
   return std::max(rest, kRestTime / std::max<uint64_t>(roundTime(), 1));
 }
 

@@ -19,7 +19,8 @@
 //             and where the time of what is done has drifted by more than 20 %; and seldom at other
 //             times: the slower the others were, the more seldom.
 //
-// Trials that follow one another leave out plain calls where these are far slower. In a trial a
+// Of short calls each strategy is tried for a round. Trials that follow one another leave out plain
+// calls where these are far slower. In a trial a
 // strategy's turns follow one another, and the first one does not count: links let a large message
 // through at once that comes after small ones, or after a pause. Plain turns do not begin a round,
 // as only the first trial's must: pools fall there, which short calls take longer beside.
@@ -82,7 +83,15 @@ class StrategyChooser {
     bool isTrial = false;
     bool triesPlain = true;  // else the others alone, if there are two
     bool isPooled = true;
-    Strategy strategy = Strategy::compress;  // unless it is
+    // Unless it is; or all of the round's, of a trial of short calls.
+    Strategy strategy = Strategy::compress;
+    bool isWhole = false;  // a part of such a trial
+  };
+  // A trial of short calls, a round for each strategy.
+  struct Parts {
+    std::vector<Strategy> all;
+    size_t nPlaced = 0, nHeard = 0;
+    Samples found;
   };
   struct Turn {
     Strategy done;
@@ -109,6 +118,11 @@ class StrategyChooser {
   uint64_t roundTime() const;
   bool saysLittle() const;
   bool isATrials(uint64_t round, const Samples& found) const;
+  bool completesATrial(uint64_t round, const Samples& found);
+  bool isShort(uint64_t time) const;
+  void beginParts();
+  bool arePlaced() const { return parts_.nPlaced == parts_.all.size(); }
+  void setMode(uint64_t round, bool isTrial);
   bool mayPass() const;
 
   bool mayBeQuick_;
@@ -126,6 +140,7 @@ class StrategyChooser {
   // which is the least that trials may say until what is done drifts.
   std::array<uint32_t, kStrategies> nDoubts_{};
   Times floors_{};
+  Parts parts_;             // of the trial that is under way
   uint32_t nInSeries_ = 0;  // trials; 0: the last series is over
   bool isPutOff_ = false;   // the next one, by a round
   uint64_t nTrials_ = 0;
