@@ -20,7 +20,7 @@ constexpr uint32_t kMostInVain = 5;  // doublings
 constexpr uint64_t kPoolTime = 20'000'000, kPoolTimeOfShort = 40'000'000;  // ns
 constexpr uint64_t kMostRoundsToAPool = 64;
 constexpr uint64_t kWatchedRounds = 8;       // after a trial, which are all pooled
-constexpr uint64_t kShortRound = 5'000'000;  // ns
+constexpr uint64_t kShortRound = 5'000'000, kShortInTrials = 7'000'000;  // ns
 // Of the first trial, in which connections warm up and ranks get ready, not even so much is
 // certain.
 constexpr uint64_t kFirstPercent = 200;
@@ -234,14 +234,14 @@ uint64_t StrategyChooser::roundTime() const {
 // `time` was lately found.
 bool StrategyChooser::isShort(uint64_t time) const {
   const uint64_t slower = std::max(time, this->time(choice_));
-  return slower != 0 && slower * kRound < kShortRound;
+  return slower != 0 && slower * kRound < kShortInTrials;
 }
 
 // Of the first trial: plain calls may be the fastest, though they took longer.
 bool StrategyChooser::saysLittle() const {
   const uint64_t other = time(choice_), plain = time(Strategy::pass);
   return other < plain &&
-         (other * kRound < kShortRound || !isFurtherApart(other, plain, kFirstPercent));
+         (other * kRound < kShortInTrials || !isFurtherApart(other, plain, kFirstPercent));
 }
 
 // What a strategy took in the trials of a series. A link lets more through at once after a pause,

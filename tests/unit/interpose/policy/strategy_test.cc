@@ -116,7 +116,7 @@ TEST(Strategy, WhatWasSettledOnIsDoneUntilASeriesIsOver) {
   std::mt19937 random(11);
   std::lognormal_distribution<double> noise(0, 0.1);
   Job job([&](uint64_t, Strategy done) {
-    return static_cast<uint64_t>((done == Strategy::pass ? 1.0e6 : 1.1e6) * noise(random));
+    return static_cast<uint64_t>((done == Strategy::pass ? 1.0e7 : 1.1e7) * noise(random));
   });
   job.passes(40 * kRound);
   ASSERT_EQ(job.chooser.choice(), Strategy::pass);
@@ -234,8 +234,8 @@ TEST(Strategy, OfThreeTheFastestIsDone) {
 
 // Trials follow one another for the two that are close.
 TEST(Strategy, PlainCallsThatAreFarSlowerAreTriedOnce) {
-  for (const uint64_t quick : {800u, 1000u, 1200u}) {
-    Job job = threeWays(10000 * kMicrosecond, 1000 * kMicrosecond, quick * kMicrosecond);
+  for (const uint64_t quick : {8u, 10u, 12u}) {
+    Job job = threeWays(100 * kMillisecond, 10 * kMillisecond, quick * kMillisecond);
     EXPECT_EQ(job.passes(40 * kRound), 3u) << quick;
     EXPECT_GE(job.chooser.nTrials(), 3u);
   }
