@@ -47,10 +47,9 @@ SHORT_CALL, MANY_BURSTS = 2e-3, 15  # seconds, plain
 # Of long calls all are in one burst: pauses between bursts are drifts to Cinch, which it looks into.
 LONG_CALL, WARM_LONG = 0.1, {"pass": 2, "auto": 72}
 # Of calls that take so long the link's rate decides nearly alone: few of them, and one round, are
-# enough. Cinch's come behind two trials; of another one these turns would be compressed, and where those
-# are not the fastest there is none then.
+# enough.
 SLOWEST_CALL, FEWEST_SLOWEST = 0.5, 3
-WARM_SLOWEST = {"pass": 1, "auto": 32}
+WARM_SLOWEST = {"pass": 1, "auto": 56}
 WARM_FIXED_SLOWEST = 2  # which pass
 EMULATOR_BITS = 4e9  # bit/s, that it comes to without a limit, roughly; less where ranks share cores
 
