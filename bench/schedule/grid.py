@@ -130,7 +130,7 @@ class Cells:
             medians[variant] = [median for run in runs for median in run.medians(*calls)]
             figures[variant] = {
                 "seconds": statistics.median(medians[variant]),
-                "bursts": medians[variant],
+                "bursts": [float(f"{median:.4g}") for median in medians[variant]],
                 "passed": statistics.mean(run.nmse[-1] == 0 for run in runs),
                 "nmse": max(run.nmse[-1] for run in runs),
                 "bits": runs[-1].bits,
