@@ -20,10 +20,10 @@
 //             times: the slower the others were, the more seldom.
 //
 // Of short calls each strategy is tried for a round. Trials that follow one another leave out plain
-// calls where these are far slower. In a trial a
-// strategy's turns follow one another, and the first one does not count: links let a large message
-// through at once that comes after small ones, or after a pause. Plain turns do not begin a round,
-// as only the first trial's must: pools fall there, which short calls take longer beside.
+// calls where these are far slower. In a trial a strategy's turns follow one another, and the first
+// one does not count: links let a large message through at once that comes after small ones, or
+// after a pause. Plain turns do not begin a round, as only the first trial's must: pools fall
+// there, which short calls take longer beside.
 #pragma once
 
 #include <array>
