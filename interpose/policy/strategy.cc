@@ -11,6 +11,7 @@ namespace {
 // Rounds between two trials that nothing gave cause for, where all were equally fast.
 constexpr uint64_t kRest = 64;
 constexpr uint64_t kRestTime = 200'000'000;  // ns, which they last at least
+constexpr uint32_t kMostAlike = 3;           // times that it doubles
 // Rounds after which the figures of one are heard at the latest.
 constexpr uint64_t kLongestDelay = 16;
 // Rounds after a trial in which what it found may not have taken effect.
@@ -19,7 +20,7 @@ constexpr uint32_t kMostInVain = 5;  // doublings
 
 constexpr uint64_t kPoolTime = 20'000'000, kPoolTimeOfShort = 40'000'000;  // ns
 constexpr uint64_t kMostRoundsToAPool = 64;
-constexpr uint64_t kWatchedRounds = 8;       // after a trial, which are all pooled
+constexpr uint64_t kWatchedRounds = 8;  // after a trial, which are all pooled
 constexpr uint64_t kShortRound = 5'000'000, kShortInTrials = 7'000'000;  // ns
 // Of the first trial, in which connections warm up and ranks get ready, not even so much is
 // certain.
@@ -32,6 +33,8 @@ constexpr uint64_t kFloorPercent = 95;  // of a floor that is left with every se
 // Trials whose results are close follow one another up to this many; so many where they are very
 // close, and nothing is settled on or something else would be: that costs next to nothing.
 constexpr uint32_t kLongestSeries = 3, kLongestCloseSeries = 8;
+constexpr uint32_t kTrialsInAWhole = 2;  // that one of whole rounds is worth
+constexpr size_t kEnoughSamples = 3;     // in a series, to leave a strategy out of the rest of it
 constexpr uint64_t kClosePercent = 150, kVeryClosePercent = 125;
 
 // What others have to gain over plain calls to be begun, and to go on: noise of short calls is as
@@ -152,7 +155,7 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
     lastTrial_ = round;
     if (completesATrial(round, found)) {
       const Strategy before = choice_;
-      tries = conclude(std::exchange(parts_, {}).found);
+      tries = conclude(std::exchange(parts_, {}).found, modeOf(round).isWhole);
       // What is new is done before it is tried again: after a change of the link that cannot wait.
       isPutOff_ = tries && choice_ != before;
       tries = tries && !isPutOff_;
@@ -173,7 +176,7 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
   if (tries) lastTrial_ = last;
   for (uint64_t mode = next; mode <= last; ++mode) {
     const bool begins = tries && mode == last;
-    if (begins && isShort(time)) beginParts();
+    if (begins && (isShort(time) || isCloseToPlain())) beginParts();
     setMode(mode, begins || !arePlaced());
   }
 }
@@ -190,9 +193,27 @@ void StrategyChooser::setMode(uint64_t round, bool isTrial) {
 // Takes a device and a connection that were idle some calls to be as fast as they can be.
 void StrategyChooser::beginParts() {
   parts_ = {};
-  parts_.all = {Strategy::compress};
-  if (mayPass() || !mayBeQuick_) parts_.all.push_back(Strategy::pass);
-  if (mayBeQuick_) parts_.all.push_back(Strategy::quick);
+  for (const Strategy each : {Strategy::compress, Strategy::pass, Strategy::quick})
+    if (isWorthAPart(each)) parts_.all.push_back(each);
+}
+
+// What a series has found to be far slower is left out of its other trials.
+bool StrategyChooser::isWorthAPart(Strategy strategy) const {
+  if (strategy == Strategy::quick && !mayBeQuick_) return false;
+  const bool isWellKnown = series_[static_cast<size_t>(strategy)].size() >= kEnoughSamples;
+  if (nInSeries_ == 0 || strategy == choice_ || !isWellKnown) return true;
+  uint64_t fastest = UINT64_MAX;
+  for (const uint64_t time : times_)
+    if (time != 0) fastest = std::min(fastest, time);
+  return time(strategy) <= percentOf(fastest, kVeryClosePercent);
+}
+
+// A series is between plain calls and others.
+bool StrategyChooser::isCloseToPlain() const {
+  if (nInSeries_ == 0) return false;
+  if (choice_ == Strategy::pass) return isWithin(kVeryClosePercent);
+  const uint64_t plain = time(Strategy::pass);
+  return plain != 0 && !isFurtherApart(plain, time(choice_), kVeryClosePercent);
 }
 
 // Keeps what was found, with that of a trial's other rounds.
@@ -255,7 +276,7 @@ uint64_t StrategyChooser::timeInSeries(Strategy strategy) const {
 }
 
 // True where another trial is to follow at once.
-bool StrategyChooser::conclude(const Samples& found) {
+bool StrategyChooser::conclude(const Samples& found, bool isWhole) {
   if (nInSeries_ == 0) {
     series_ = {};
     beforeSeries_ = choice_;
@@ -276,21 +297,24 @@ bool StrategyChooser::conclude(const Samples& found) {
     hasChosen_ = false;
     return true;
   }
-  nInSeries_ = isUnsure() ? nInSeries_ + 1 : 0;
+  nInSeries_ += isWhole ? kTrialsInAWhole : 1;
+  if (!isUnsure()) nInSeries_ = 0;
   if (nInSeries_ > 0) {
     // What was settled on is done until the series is over.
     if (isSettled_) choice_ = beforeSeries_;
     return true;
   }
   isSettled_ = true;
-  nInVain_ = choice_ == beforeSeries_ ? std::min(nInVain_ + 1, kMostInVain) : 0;
+  const bool isAlike = choice_ == beforeSeries_;
+  nInVain_ = isAlike ? std::min(nInVain_ + 1, kMostInVain) : 0;
+  nAlike_ = isAlike ? std::min(nAlike_ + 1, kMostAlike) : 0;
   return false;
 }
 
 bool StrategyChooser::isUnsure() const {
-  if (nInSeries_ + 1 >= kLongestSeries) {
+  if (nInSeries_ >= kLongestSeries) {
     const bool mayChange = !isSettled_ || choice_ != beforeSeries_;
-    return mayChange && nInSeries_ + 1 < kLongestCloseSeries && isWithin(kVeryClosePercent);
+    return mayChange && nInSeries_ < kLongestCloseSeries && isWithin(kVeryClosePercent);
   }
   const bool isNew = choice_ == Strategy::quick && beforeSeries_ != Strategy::quick;
   const std::vector<uint64_t>& quick = series_[static_cast<size_t>(Strategy::quick)];
@@ -348,6 +372,7 @@ bool StrategyChooser::hasDrifted(bool isSo) {
   if (isSo) {
     nDoubts_ = {};
     floors_ = {};
+    nAlike_ = 0;
   }
   return isSo;
 }
@@ -389,7 +414,7 @@ uint64_t StrategyChooser::restBetweenTrials() const {
   const uint64_t perTrial = isShort(0) ? 100 : 50;  // a round of what was slower, or half of one
   const uint64_t ratio = std::min<uint64_t>(slow / std::min(fast, slow), 1000);
   const uint64_t rest = std::max(kRest, ratio * perTrial);
-  return std::max(rest, kRestTime / std::max<uint64_t>(roundTime(), 1));
+  return std::max(rest, (kRestTime << nAlike_) / std::max<uint64_t>(roundTime(), 1));
 }
 
 }  // namespace cinch

@@ -83,11 +83,11 @@ class StrategyChooser {
     bool isTrial = false;
     bool triesPlain = true;  // else the others alone, if there are two
     bool isPooled = true;
-    // Unless it is; or all of the round's, of a trial of short calls.
+    // Unless it is; or all of the round's, of a trial of whole rounds.
     Strategy strategy = Strategy::compress;
     bool isWhole = false;  // a part of such a trial
   };
-  // A trial of short calls, a round for each strategy.
+  // A trial of whole rounds, one for each strategy.
   struct Parts {
     std::vector<Strategy> all;
     size_t nPlaced = 0, nHeard = 0;
@@ -102,7 +102,7 @@ class StrategyChooser {
   bool followsItsLike(uint64_t turn) const;
   Samples samplesOf(uint64_t round, std::span<const uint64_t> least) const;
   uint64_t timeInSeries(Strategy strategy) const;
-  bool conclude(const Samples& found);
+  bool conclude(const Samples& found, bool isWhole);
   bool isUnsure() const;
   bool isClearlyFaster(Strategy other) const;
   void choose();
@@ -120,7 +120,9 @@ class StrategyChooser {
   bool isATrials(uint64_t round, const Samples& found) const;
   bool completesATrial(uint64_t round, const Samples& found);
   bool isShort(uint64_t time) const;
+  bool isCloseToPlain() const;
   void beginParts();
+  bool isWorthAPart(Strategy strategy) const;
   bool arePlaced() const { return parts_.nPlaced == parts_.all.size(); }
   void setMode(uint64_t round, bool isTrial);
   bool mayPass() const;
@@ -151,6 +153,7 @@ class StrategyChooser {
   uint32_t nDrifts_ = 0;     // rounds in a row
   int nLarge_ = 0;           // the same of large ones, less than 0 where calls got faster
   uint32_t nInVain_ = 0;     // series in a row, between rests, that changed nothing
+  uint32_t nAlike_ = 0;      // the same, whether or not there were rests
 };
 
 }  // namespace cinch

@@ -93,7 +93,7 @@ TEST(Strategy, TheFasterIsDoneAfterTwoRounds) {
 // The first trial does not count where it only says that plain calls are not far slower.
 TEST(Strategy, WhatIsCloseIsTriedAgain) {
   for (const auto& [compress, nTrials] :
-       {std::pair{970u, 8u}, {810u, 1 + 8u}, {700u, 1 + 3u}, {600u, 1 + 1u}, {450u, 1u}}) {
+       {std::pair{970u, 5u}, {810u, 1 + 5u}, {700u, 1 + 3u}, {600u, 1 + 1u}, {450u, 1u}}) {
     Job close = steadyJob(10000 * kMicrosecond, 10 * compress * kMicrosecond);
     close.passes(40 * kRound);
     const bool isWorthIt = compress < 950;
@@ -105,9 +105,10 @@ TEST(Strategy, WhatIsCloseIsTriedAgain) {
 TEST(Strategy, BetweenCloseTrialsIsARoundOfWhatIsDone) {
   Job close = steadyJob(1000 * kMicrosecond, 970 * kMicrosecond);
   close.passes(3 * kRound);  // plain calls are new, and done before they are tried again
-  for (int trial = 1; trial < 8; ++trial) {
-    EXPECT_EQ(close.passes(kRound), 3u) << trial;
+  for (int trial = 0; trial < 4; ++trial) {
+    EXPECT_EQ(close.passes(kRound), 0u) << trial;
     EXPECT_EQ(close.passes(kRound), kRound) << trial;
+    EXPECT_EQ(close.passes(kRound), kRound) << trial << ", what is done";
   }
 }
 
@@ -123,7 +124,7 @@ TEST(Strategy, WhatWasSettledOnIsDoneUntilASeriesIsOver) {
   const uint64_t trialsBefore = job.chooser.nTrials(), passes = job.passes(400 * kRound);
   const uint64_t nTrials = job.chooser.nTrials() - trialsBefore;
   EXPECT_GE(nTrials, 12u);
-  EXPECT_EQ(400 * kRound - passes, 5 * nTrials);
+  EXPECT_LE(400 * kRound - passes, kRound * nTrials);
 }
 
 // Pools of the round before fall into a round's first turns.
@@ -137,6 +138,29 @@ TEST(Strategy, PlainCallsAreNotHeldBackByPools) {
     job.passes(100 * kRound);
     EXPECT_EQ(job.chooser.choice(), isPlainFaster ? Strategy::pass : Strategy::compress);
   }
+}
+
+// Between plain calls and others that are close, idle connections decide else: of 16 MiB on four
+// ranks plain calls took 55 ms in trials, and 45 ms over and over.
+TEST(Strategy, WhatIsCloseToPlainIsTriedForARound) {
+  Strategy last = Strategy::pass;
+  uint64_t inARow = 0;
+  Job job([&](uint64_t, Strategy done) {
+    inARow = done == last ? inARow + 1 : 0;
+    last = done;
+    return (done != Strategy::pass ? 50 : inARow < 3 ? 55 : 45) * kMillisecond;
+  });
+  job.passes(20 * kRound);
+  EXPECT_EQ(job.chooser.choice(), Strategy::pass);
+  EXPECT_GE(job.passes(1000 * kRound), 950 * kRound);
+}
+
+// A program to which compressing is no use is to notice nothing of it.
+TEST(Strategy, TrialsThatChangeNothingBecomeRare) {
+  Job job = steadyJob(500 * kMicrosecond, 600 * kMicrosecond);
+  job.passes(2000 * kRound);  // 8 s
+  EXPECT_EQ(job.chooser.choice(), Strategy::pass);
+  EXPECT_GE(job.passes(10000 * kRound), 9950 * kRound);
 }
 
 // A connection that was idle takes some calls to be as fast as it can be.
@@ -167,7 +191,7 @@ TEST(Strategy, AFewMicrosecondsAreNoGain) {
                                     {70u, Strategy::pass},
                                     {76u, Strategy::pass}}) {
     pass = now * kMicrosecond;
-    job.passes(300 * kRound);  // what is done takes as long: a trial comes when its time has come
+    job.passes(3000 * kRound);  // what is done takes as long: a trial comes when its time has come
     EXPECT_EQ(job.chooser.choice(), choice) << now;
   }
 }
