@@ -21,6 +21,7 @@ constexpr uint32_t kMostInVain = 5;  // doublings
 constexpr uint64_t kPoolTime = 20'000'000, kPoolTimeOfShort = 40'000'000;  // ns
 constexpr uint64_t kMostRoundsToAPool = 64;
 constexpr uint64_t kWatchedRounds = 8;  // after a trial, which are all pooled
+constexpr size_t kEnoughWatched = 5;    // of them
 constexpr uint64_t kShortRound = 5'000'000, kShortInTrials = 7'000'000;  // ns
 // Of the first trial, in which connections warm up and ranks get ready, not even so much is
 // certain.
@@ -288,6 +289,7 @@ bool StrategyChooser::conclude(const Samples& found, bool isWhole) {
   }
   ++nTrials_;
   choose();
+  watched_.clear();
   level_ = 0;
   nDrifts_ = 0;
   nLarge_ = 0;
@@ -322,12 +324,12 @@ bool StrategyChooser::isUnsure() const {
   return isWithin(kClosePercent) || isOdd || (isNew && quick.size() < 2);
 }
 
-// Than what is done.
-bool StrategyChooser::isClearlyFaster(Strategy other) const {
-  const uint64_t found = time(other);
+// Than what is done, which takes `time`.
+bool StrategyChooser::isClearlyFaster(Strategy other, uint64_t time) const {
+  const uint64_t found = this->time(other);
   const uint64_t toGain = choice_ == Strategy::pass ? kGainToBegin : 0;
   const uint64_t allowed = other == Strategy::pass ? kGainToGoOn : 0;
-  return found != 0 && std::max(percentOf(found, 105), found + toGain) < time(choice_) + allowed;
+  return found != 0 && std::max(percentOf(found, 105), found + toGain) < time + allowed;
 }
 
 // What is done goes on unless another one is clearly faster; at first that is to pass.
@@ -338,7 +340,8 @@ void StrategyChooser::choose() {
   if (time(choice_) == 0) return;
   Strategy best = choice_;
   for (const Strategy each : {Strategy::pass, Strategy::compress, Strategy::quick})
-    if (each != choice_ && isClearlyFaster(each) && (best == choice_ || time(each) < time(best)))
+    if (each != choice_ && isClearlyFaster(each, time(choice_)) &&
+        (best == choice_ || time(each) < time(best)))
       best = each;
   choice_ = best;
 }
@@ -357,6 +360,19 @@ bool StrategyChooser::isWithin(uint64_t percent) const {
 bool StrategyChooser::isDoubtful(uint64_t since, uint64_t time) const {
   const uint64_t tried = this->time(choice_);
   return since <= kDoubtRounds && tried != 0 && time > percentOf(tried, 200);
+}
+
+// So slow are the rounds after a trial that by it another strategy is faster: its calls, too, may
+// have had the link's store.
+bool StrategyChooser::isOvertaken(uint64_t since, uint64_t time) {
+  if (since <= kShortRest || since > kWatchedRounds) return false;
+  watched_.push_back(time);
+  if (watched_.size() != kEnoughWatched) return false;
+  const uint64_t usual = medianOf(watched_);
+  for (const Strategy each : {Strategy::pass, Strategy::compress, Strategy::quick})
+    if (each != choice_ && isClearlyFaster(each, usual)) return true;
+  nDoubts_[static_cast<size_t>(choice_)] = 0;
+  return false;
 }
 
 // Once may be chance. Again, trials of it are not to be believed: what is sent beside them lets the
@@ -388,6 +404,10 @@ bool StrategyChooser::isWorthATrial(uint64_t round, uint64_t time) {
   const uint64_t patience = kShortRest << nInVain_;
   if (since > patience && isDoubtful(since, time)) {
     noteDoubt(time);
+    return true;
+  }
+  if (isOvertaken(since, time)) {
+    noteDoubt(medianOf(watched_));
     return true;
   }
   const int large = !isFurtherApart(time, level_, 200) ? 0 : time > level_ ? 1 : -1;

@@ -104,11 +104,12 @@ class StrategyChooser {
   uint64_t timeInSeries(Strategy strategy) const;
   bool conclude(const Samples& found, bool isWhole);
   bool isUnsure() const;
-  bool isClearlyFaster(Strategy other) const;
+  bool isClearlyFaster(Strategy other, uint64_t time) const;
   void choose();
   bool isWithin(uint64_t percent) const;
   bool isWorthATrial(uint64_t round, uint64_t time);
   bool isDoubtful(uint64_t since, uint64_t time) const;
+  bool isOvertaken(uint64_t since, uint64_t time);
   void noteDoubt(uint64_t time);
   bool hasDrifted(bool isSo);
   uint64_t restBetweenTrials() const;
@@ -138,13 +139,14 @@ class StrategyChooser {
   Strategy beforeSeries_ = Strategy::pass;
   uint64_t period_ = 0;  // of a round, as far as known; ns
   uint64_t level_ = 0;   // of what is done since, in a usual round; 0: not known yet
-  // Of strategies that took more than twice as long as in their trials: how often, and how long,
-  // which is the least that trials may say until what is done drifts.
+  // Of strategies that took much longer than in their trials: how often, and how long, which is the
+  // least that trials may say until what is done drifts.
   std::array<uint32_t, kStrategies> nDoubts_{};
   Times floors_{};
-  Parts parts_;             // of the trial that is under way
-  uint32_t nInSeries_ = 0;  // trials; 0: the last series is over
-  bool isPutOff_ = false;   // the next one, by a round
+  std::vector<uint64_t> watched_;  // times of what is done, in rounds after the last trial
+  Parts parts_;                    // of the trial that is under way
+  uint32_t nInSeries_ = 0;         // trials; 0: the last series is over
+  bool isPutOff_ = false;          // the next one, by a round
   uint64_t nTrials_ = 0;
   uint64_t lastTrial_ = 0;   // round
   uint64_t quietUntil_ = 0;  // likewise
