@@ -18,7 +18,7 @@ constexpr uint64_t kLongestDelay = 16;
 constexpr uint64_t kShortRest = 2;
 constexpr uint32_t kMostInVain = 5;  // doublings
 
-constexpr uint64_t kPoolTime = 20'000'000, kPoolTimeOfShort = 40'000'000;  // ns
+constexpr uint64_t kPoolTime = 20'000'000, kPoolTimeOfShort = 100'000'000;  // ns
 constexpr uint64_t kMostRoundsToAPool = 64;
 constexpr uint64_t kWatchedRounds = 8;  // after a trial, which are all pooled
 constexpr size_t kEnoughWatched = 5;    // of them
