@@ -45,10 +45,11 @@ BURSTS = 5
 # What is done beside them disturbs short calls most.
 SHORT_CALL, MANY_BURSTS = 2e-3, 15  # seconds, plain
 # Of long calls all are in one burst: pauses between bursts are drifts to Cinch, which it looks into.
-LONG_CALL, WARM_LONG = 0.1, {"pass": 2, "auto": 72}
+LONG_CALL, WARM_LONG, CALLS_LONG = 0.15, {"pass": 2, "auto": 104}, 16
 # Of calls that take so long the link's rate decides nearly alone: few of them, and one round, are
-# enough.
-SLOWEST_CALL, FEWEST_SLOWEST = 0.5, 3
+# enough, and of the slowest one burst.
+SLOWEST_CALL, FEWEST_SLOWEST = 0.5, 4
+HARDLY_ENDS = 2  # seconds
 WARM_SLOWEST = {"pass": 1, "auto": 56}
 WARM_FIXED_SLOWEST = 2  # which pass
 EMULATOR_BITS = 4e9  # bit/s, that it comes to without a limit, roughly; less where ranks share cores
@@ -67,7 +68,7 @@ def calls_of(variant, seconds):
     if seconds >= SLOWEST_CALL:
         return WARM_SLOWEST.get(variant, WARM_FIXED_SLOWEST), FEWEST_SLOWEST
     if seconds >= LONG_CALL:
-        return WARM_LONG.get(variant, FEWEST_WARM_FIXED), FEWEST
+        return WARM_LONG.get(variant, FEWEST_WARM_FIXED), CALLS_LONG
     estimate = seconds if variant == "pass" else seconds / 4
     warm = int(WARM_SECONDS.get(variant, WARM_SECONDS_FIXED) / estimate)
     fewest = FEWEST_WARM.get(variant, FEWEST_WARM_FIXED)
@@ -76,6 +77,8 @@ def calls_of(variant, seconds):
 
 
 def bursts_of(seconds):
+    if seconds >= SLOWEST_CALL:
+        return 2 if seconds < HARDLY_ENDS else 1
     if seconds >= LONG_CALL:
         return 1
     return BURSTS if seconds >= SHORT_CALL else MANY_BURSTS

@@ -35,9 +35,13 @@ constexpr uint64_t kFloorPercent = 95;  // of a floor that is left with every se
 // close, and nothing is settled on or something else would be: that costs next to nothing.
 constexpr uint32_t kLongestSeries = 3, kLongestCloseSeries = 8;
 constexpr uint32_t kTrialsInAWhole = 2;  // that one of whole rounds is worth
+constexpr uint32_t kTrialsInALong = 4;   // the same of calls that vary less
 constexpr size_t kEnoughSamples = 3;     // in a series, to leave a strategy out of the rest of it
 constexpr uint64_t kClosePercent = 150, kVeryClosePercent = 125;
 
+// What another strategy has to gain over what is done; and plain calls, which users have without
+// us: where they are as fast, they are done.
+constexpr uint64_t kMarginPercent = 105, kPlainMarginPercent = 101;
 // What others have to gain over plain calls to be begun, and to go on: noise of short calls is as
 // large, and what such a call costs a program beside its own time is not measured.
 constexpr uint64_t kGainToBegin = 8'000, kGainToGoOn = 4'000;  // ns
@@ -299,7 +303,7 @@ bool StrategyChooser::conclude(const Samples& found, bool isWhole) {
     hasChosen_ = false;
     return true;
   }
-  nInSeries_ += isWhole ? kTrialsInAWhole : 1;
+  nInSeries_ += !isWhole ? 1 : isShort(0) ? kTrialsInAWhole : kTrialsInALong;
   if (!isUnsure()) nInSeries_ = 0;
   if (nInSeries_ > 0) {
     // What was settled on is done until the series is over.
@@ -327,9 +331,11 @@ bool StrategyChooser::isUnsure() const {
 // Than what is done, which takes `time`.
 bool StrategyChooser::isClearlyFaster(Strategy other, uint64_t time) const {
   const uint64_t found = this->time(other);
+  const bool isPlain = other == Strategy::pass;
   const uint64_t toGain = choice_ == Strategy::pass ? kGainToBegin : 0;
-  const uint64_t allowed = other == Strategy::pass ? kGainToGoOn : 0;
-  return found != 0 && std::max(percentOf(found, 105), found + toGain) < time + allowed;
+  const uint64_t allowed = isPlain ? kGainToGoOn : 0;
+  const uint64_t percent = isPlain ? kPlainMarginPercent : kMarginPercent;
+  return found != 0 && std::max(percentOf(found, percent), found + toGain) < time + allowed;
 }
 
 // What is done goes on unless another one is clearly faster; at first that is to pass.

@@ -49,12 +49,12 @@ class GridTest(unittest.TestCase):
             times = (1e-5, 0.09, 0.29, 10)
             warm, calls = zip(*(grid.calls_of(variant, seconds) for seconds in times))
             self.assertEqual(list(warm), sorted(warm, reverse=True))
-            self.assertEqual(calls, (grid.MOST, grid.FEWEST, grid.FEWEST, grid.FEWEST_SLOWEST))
+            self.assertEqual(calls, (grid.MOST, grid.FEWEST, grid.CALLS_LONG, grid.FEWEST_SLOWEST))
         self.assertGreaterEqual(grid.calls_of("auto", 10)[0], 2 * adapt.ROUND)
 
     def test_slow_sizes_get_fewer_bursts(self):
         times = (1e-3, 1e-2, 0.2, 1.5)
-        self.assertEqual([grid.bursts_of(seconds) for seconds in times], [15, 5, 1, 1])
+        self.assertEqual([grid.bursts_of(seconds) for seconds in times], [15, 5, 1, 2])
 
     def test_the_first_calls_of_a_burst_do_not_count(self):
         size = Size([9, 9, 1, 2, 3, 1, 4, 5], [], None, {})
