@@ -7,66 +7,10 @@
 #include <random>
 #include <vector>
 
+#include "tests/unit/interpose/policy/strategy_job.h"
+
 namespace cinch {
 namespace {
-
-constexpr uint64_t kRound = StrategyChooser::kRound;
-constexpr uint64_t kMicrosecond = 1000, kMillisecond = 1000 * kMicrosecond;
-
-// A slot of which all ranks time every turn, as the interposer drives the chooser: a round is heard
-// when the next one is over.
-class Job {
- public:
-  using Time = std::function<uint64_t(uint64_t turn, Strategy done)>;
-  explicit Job(Time time, bool mayBeQuick = false) : chooser(mayBeQuick), time_(std::move(time)) {}
-
-  Strategy step() {
-    if (turn_ % kRound == 0)
-      for (; nHeard_ + chooser.delay() <= turn_ / kRound; ++nHeard_) hear(nHeard_);
-    const bool isReady = turn_ >= 2;  // the calls before get the ranks ready
-    const Strategy done = isReady ? chooser.at(turn_) : Strategy::pass;
-    chooser.note(turn_, done, true);
-    const uint64_t time = time_(turn_, done);
-    spent += time;
-    if (turn_ % kRound == 0) periods_.push_back(0);
-    periods_.back() += time + pause;
-    least_.push_back(chooser.isTimed(turn_) ? time : kNotTimed);
-    ++turn_;
-    return done;
-  }
-  // Of the next `n` turns.
-  uint64_t passes(uint64_t n) {
-    uint64_t nPasses = 0;
-    for (uint64_t i = 0; i < n; ++i) nPasses += step() == Strategy::pass;
-    return nPasses;
-  }
-  uint64_t turn() const { return turn_; }
-
-  StrategyChooser chooser;
-  uint64_t spent = 0;
-  uint64_t pause = 0;  // between two calls
-  bool failsToPool = false;
-  uint64_t nPools = 0;
-
- private:
-  void hear(uint64_t round) {
-    if (!chooser.isPooled(round)) return chooser.hear(round, {});
-    ++nPools;
-    if (failsToPool) return chooser.hear(round, {});
-    const auto first = least_.begin() + static_cast<ptrdiff_t>(round * kRound);
-    std::vector<uint64_t> figures(first, first + kRound);
-    figures.push_back(periods_[round]);
-    chooser.hear(round, figures);
-  }
-
-  Time time_;
-  uint64_t turn_ = 0, nHeard_ = 0;
-  std::vector<uint64_t> least_, periods_;
-};
-
-Job steadyJob(uint64_t pass, uint64_t compress) {
-  return Job([=](uint64_t, Strategy done) { return done == Strategy::pass ? pass : compress; });
-}
 
 // The link's share of a call, and the codec's.
 struct Link {
@@ -125,119 +69,6 @@ TEST(Strategy, WhatWasSettledOnIsDoneUntilASeriesIsOver) {
   const uint64_t nTrials = job.chooser.nTrials() - trialsBefore;
   EXPECT_GE(nTrials, 12u);
   EXPECT_LE(400 * kRound - passes, kRound * nTrials);
-}
-
-// Pools of the round before fall into a round's first turns.
-TEST(Strategy, PlainCallsAreNotHeldBackByPools) {
-  for (const bool isPlainFaster : {true, false}) {
-    Job job([=](uint64_t turn, Strategy done) {
-      const uint64_t fast = 54 * kMicrosecond, slow = 80 * kMicrosecond;
-      const uint64_t pool = turn % kRound < 3 ? 40 * kMicrosecond : 0;
-      return ((done == Strategy::pass) == isPlainFaster ? fast : slow) + pool;
-    });
-    job.passes(100 * kRound);
-    EXPECT_EQ(job.chooser.choice(), isPlainFaster ? Strategy::pass : Strategy::compress);
-  }
-}
-
-// Between plain calls and others that are close, idle connections decide else: of 16 MiB on four
-// ranks plain calls took 55 ms in trials, and 45 ms over and over.
-TEST(Strategy, WhatIsCloseToPlainIsTriedForARound) {
-  Strategy last = Strategy::pass;
-  uint64_t inARow = 0;
-  Job job([&](uint64_t, Strategy done) {
-    inARow = done == last ? inARow + 1 : 0;
-    last = done;
-    return (done != Strategy::pass ? 50 : inARow < 3 ? 55 : 45) * kMillisecond;
-  });
-  job.passes(20 * kRound);
-  EXPECT_EQ(job.chooser.choice(), Strategy::pass);
-  EXPECT_GE(job.passes(1000 * kRound), 950 * kRound);
-}
-
-// Compressed calls leave to a link's store what plain ones in a trial are fast by, and a round is
-// not enough to use it up: 64 KiB between two hosts of two ranks, 1 Gbit/s.
-TEST(Strategy, WhatTakesLongerAfterItsTrialIsNotChosenForEver) {
-  constexpr double kStore = 4000;
-  double stored = kStore;
-  Job job([&](uint64_t, Strategy done) -> uint64_t {
-    const bool isPlain = done == Strategy::pass;
-    const double alone = isPlain ? 450 : 520, sent = isPlain ? 800 : 200;
-    const double time = std::max(alone, sent - stored);
-    stored = std::min(stored + time, kStore) - sent;
-    return static_cast<uint64_t>(time * kMicrosecond);
-  });
-  job.passes(100 * kRound);
-  EXPECT_LE(job.passes(2000 * kRound), 300 * kRound);
-}
-
-// A program to which compressing is no use is to notice nothing of it.
-TEST(Strategy, TrialsThatChangeNothingBecomeRare) {
-  Job job = steadyJob(500 * kMicrosecond, 600 * kMicrosecond);
-  job.passes(2000 * kRound);  // 8 s
-  EXPECT_EQ(job.chooser.choice(), Strategy::pass);
-  EXPECT_GE(job.passes(10000 * kRound), 9950 * kRound);
-}
-
-// A connection that was idle takes some calls to be as fast as it can be.
-TEST(Strategy, ShortCallsAreTriedForARound) {
-  Strategy last = Strategy::pass;
-  uint64_t inARow = 0;
-  Job job([&](uint64_t, Strategy done) {
-    inARow = done == last ? inARow + 1 : 0;
-    last = done;
-    return (done != Strategy::pass ? 75 : inARow < 3 ? 110 : 70) * kMicrosecond;
-  });
-  job.passes(200 * kRound);
-  EXPECT_EQ(job.chooser.choice(), Strategy::pass);
-  EXPECT_GE(job.passes(2000 * kRound), 1900 * kRound);
-}
-
-TEST(Strategy, AFewMicrosecondsAreNoGain) {
-  for (const uint64_t pass : {75u, 84u}) {
-    Job job = steadyJob(pass * kMicrosecond, 70 * kMicrosecond);
-    job.passes(100 * kRound);
-    EXPECT_EQ(job.chooser.choice(), pass < 80 ? Strategy::pass : Strategy::compress);
-  }
-  uint64_t pass = 150 * kMicrosecond;
-  Job job(
-      [&](uint64_t, Strategy done) { return done == Strategy::pass ? pass : 70 * kMicrosecond; });
-  for (const auto& [now, choice] : {std::pair{150u, Strategy::compress},
-                                    {76u, Strategy::compress},
-                                    {70u, Strategy::pass},
-                                    {76u, Strategy::pass}}) {
-    pass = now * kMicrosecond;
-    job.passes(3000 * kRound);  // what is done takes as long: a trial comes when its time has come
-    EXPECT_EQ(job.chooser.choice(), choice) << now;
-  }
-}
-
-// What the slot's first turns took beside connections that are made does not decide.
-TEST(Strategy, OfShortCallsTheFirstTrialSaysLittle) {
-  Job job([](uint64_t turn, Strategy done) {
-    if (done != Strategy::pass) return 70 * kMicrosecond;
-    return (turn < kRound ? 300 : 54) * kMicrosecond;
-  });
-  job.passes(100 * kRound);
-  EXPECT_EQ(job.chooser.choice(), Strategy::pass);
-}
-
-TEST(Strategy, OfOthersItSaysLittleWherePlainCallsAreNotFarSlower) {
-  Job job([](uint64_t turn, Strategy done) {
-    if (done != Strategy::pass) return 60 * kMillisecond;
-    return (turn < kRound ? 90 : 57) * kMillisecond;
-  });
-  job.passes(100 * kRound);
-  EXPECT_EQ(job.chooser.choice(), Strategy::pass);
-}
-
-TEST(Strategy, NorIsItsChoiceWhatOthersAreHeldAgainst) {
-  Job job([](uint64_t turn, Strategy done) {
-    if (done != Strategy::pass) return 488 * kMicrosecond;
-    return (turn < kRound ? 2000 : 480) * kMicrosecond;
-  });
-  job.passes(100 * kRound);
-  EXPECT_EQ(job.chooser.choice(), Strategy::pass);
 }
 
 // Calls of which plain ones can never be timed, as those that NCCL has not launched yet.
@@ -308,7 +139,7 @@ TEST(Strategy, WhatIsDroppedIsNotDoneAgain) {
     }
 }
 
-// Where the program does little else than short calls, they are looked at every 40 ms only.
+// Where the program does little else than short calls, they are looked at every 100 ms only.
 TEST(Strategy, ALargeChangeOfTheLinkIsFollowedWithinFiftyTurns) {
   for (const double before : {40.0, 200.0, 300.0, 5e3, 1e5}) {
     for (const double after : {40.0, 200.0, 5e3, 1e5}) {
