@@ -9,6 +9,16 @@
 namespace cinch {
 namespace {
 
+// A connection that was idle takes some calls to be as fast as it can be: plain ones take `cold`,
+// from the fourth in a row on `warm`.
+Job coldJob(uint64_t others, uint64_t cold, uint64_t warm) {
+  return Job([=, last = Strategy::pass, inARow = 0](uint64_t, Strategy done) mutable {
+    inARow = done == last ? inARow + 1 : 0;
+    last = done;
+    return done != Strategy::pass ? others : inARow < 3 ? cold : warm;
+  });
+}
+
 // Pools of the round before fall into a round's first turns.
 TEST(Strategy, PlainCallsAreNotHeldBackByPools) {
   for (const bool isPlainFaster : {true, false}) {
@@ -25,13 +35,7 @@ TEST(Strategy, PlainCallsAreNotHeldBackByPools) {
 // Between plain calls and others that are close, idle connections decide else: of 16 MiB on four
 // ranks plain calls took 55 ms in trials, and 45 ms over and over.
 TEST(Strategy, WhatIsCloseToPlainIsTriedForARound) {
-  Strategy last = Strategy::pass;
-  uint64_t inARow = 0;
-  Job job([&](uint64_t, Strategy done) {
-    inARow = done == last ? inARow + 1 : 0;
-    last = done;
-    return (done != Strategy::pass ? 50 : inARow < 3 ? 55 : 45) * kMillisecond;
-  });
+  Job job = coldJob(50 * kMillisecond, 55 * kMillisecond, 45 * kMillisecond);
   job.passes(20 * kRound);
   EXPECT_EQ(job.chooser.choice(), Strategy::pass);
   EXPECT_GE(job.passes(1000 * kRound), 950 * kRound);
@@ -61,15 +65,8 @@ TEST(Strategy, TrialsThatChangeNothingBecomeRare) {
   EXPECT_GE(job.passes(10000 * kRound), 9950 * kRound);
 }
 
-// A connection that was idle takes some calls to be as fast as it can be.
 TEST(Strategy, ShortCallsAreTriedForARound) {
-  Strategy last = Strategy::pass;
-  uint64_t inARow = 0;
-  Job job([&](uint64_t, Strategy done) {
-    inARow = done == last ? inARow + 1 : 0;
-    last = done;
-    return (done != Strategy::pass ? 75 : inARow < 3 ? 110 : 70) * kMicrosecond;
-  });
+  Job job = coldJob(75 * kMicrosecond, 110 * kMicrosecond, 70 * kMicrosecond);
   job.passes(200 * kRound);
   EXPECT_EQ(job.chooser.choice(), Strategy::pass);
   EXPECT_GE(job.passes(2000 * kRound), 1900 * kRound);
