@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
+#include <utility>
 
 #include "common/param.h"
 
@@ -21,6 +22,8 @@ class FileDescriptor {
   FileDescriptor(const FileDescriptor&) = delete;
   FileDescriptor& operator=(const FileDescriptor&) = delete;
   int get() const { return fd_; }
+  // False where what was written is lost, as file systems over a network may say only now.
+  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
 
  private:
   int fd_;
@@ -32,14 +35,14 @@ Error fileError(const char* what, const std::string& path) {
 }
 
 Result<void> writeFile(const std::string& path, const std::string& content) {
-  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (file.get() < 0) return fileError("create", path);
   for (size_t done = 0; done < content.size();) {
     const ssize_t written = ::write(file.get(), content.data() + done, content.size() - done);
     if (written < 0 && errno != EINTR) return fileError("write", path);
     if (written > 0) done += static_cast<size_t>(written);
   }
-  return {};
+  return file.close() ? Result<void>() : fileError("write", path);
 }
 
 }  // namespace

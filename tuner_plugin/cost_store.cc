@@ -12,6 +12,7 @@ constexpr float kUnusable = -1;
 
 void CostStore::record(TunedCollective collective, uint64_t nBytes, int nPipeOps,
                        const CostGrid& grid) {
+  if (nPipeOps > 1) return;  // what groups add is no matter of the call
   Sample& sample = samples_[static_cast<size_t>(collective)][std::bit_width(nBytes)];
   if (sample.state.load(std::memory_order_relaxed) != empty) return;
   State expected = empty;

@@ -1,6 +1,6 @@
 // What NCCL has shown of its cost tables, one table for each collective and power of two of its
-// size: the first that came. Recording takes no lock and no memory, since NCCL asks on the thread
-// that launches; any number of threads record and read.
+// size: the first that came of a call that was alone. Recording takes no lock and no memory, since
+// NCCL asks on the thread that launches; any number of threads record and read.
 #pragma once
 
 #include <array>

@@ -38,7 +38,7 @@ struct Column {
 };
 
 constexpr int kMaxInt = std::numeric_limits<int>::max();
-constexpr int kMostChannels = 1024;  // NCCL takes no more than its communicator has
+constexpr int kMostChannels = 1024;
 
 constexpr Column kColumns[] = {
     {"collective_type", kCollectiveNames,

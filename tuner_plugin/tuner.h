@@ -42,8 +42,9 @@ class Tuner {
   Tuner(std::vector<RuleFile> files, uint64_t nRanks, uint64_t nNodes, CostStore* costs);
 
   // Marks NCCL's table so that it takes what a rule says, and sets `nChannels` where one says it
-  // (it may be null). What NCCL has marked as unusable stays so, which is how LL128 stays away from
-  // where it is not safe. Writes nothing where no rule holds.
+  // and NCCL takes it as a limit (it may be null). What NCCL has marked as unusable stays so, which
+  // is how LL128 stays away from where it is not safe, and so does what it makes dearer than any
+  // estimate. Writes nothing where no rule holds.
   void choose(const Call& call, const CostGrid& grid, int* nChannels);
 
   // Where NCCL shows no table (version 2 of the interface): only what every communicator can do.
@@ -66,6 +67,7 @@ class Tuner {
   void say(Entry& entry, const Call& call, bool isUsed);
 
   const std::vector<RuleFile> files_;
+  const uint64_t nNodes_;
   std::vector<std::unique_ptr<Entry>> rules_;
   std::vector<Entry*> byCollective_[kTunedCollectives];
   CostStore* const costs_;

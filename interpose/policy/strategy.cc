@@ -22,7 +22,7 @@ constexpr uint64_t kPoolTime = 20'000'000, kPoolTimeOfShort = 100'000'000;  // n
 constexpr uint64_t kMostRoundsToAPool = 64;
 constexpr uint64_t kWatchedRounds = 8;  // after a trial, which are all pooled
 constexpr size_t kEnoughWatched = 5;    // of them
-constexpr uint64_t kShortRound = 5'000'000, kShortInTrials = 7'000'000;  // ns
+constexpr uint64_t kShortRound = 7'000'000;  // ns
 // Of the first trial, in which connections warm up and ranks get ready, not even so much is
 // certain.
 constexpr uint64_t kFirstPercent = 200;
@@ -260,14 +260,14 @@ uint64_t StrategyChooser::roundTime() const {
 // `time` was lately found.
 bool StrategyChooser::isShort(uint64_t time) const {
   const uint64_t slower = std::max(time, this->time(choice_));
-  return slower != 0 && slower * kRound < kShortInTrials;
+  return slower != 0 && slower * kRound < kShortRound;
 }
 
 // Of the first trial: plain calls may be the fastest, though they took longer.
 bool StrategyChooser::saysLittle() const {
   const uint64_t other = time(choice_), plain = time(Strategy::pass);
   return other < plain &&
-         (other * kRound < kShortInTrials || !isFurtherApart(other, plain, kFirstPercent));
+         (other * kRound < kShortRound || !isFurtherApart(other, plain, kFirstPercent));
 }
 
 // What a strategy took in the trials of a series. A link lets more through at once after a pause,

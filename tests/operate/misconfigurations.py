@@ -83,6 +83,11 @@ def bad_rules(place):
     place.environment.update(CINCH_RULES=rules)
 
 
+def bad_tuner_rules(place):
+    rules = place.write("tuner.csv", "allreduce,0,64K,tree,ll,-1,-1,-1\nallreduce,0,64K,tree,ll256,-1,-1,-1\n")
+    place.environment.update(CINCH_TUNER_RULES=rules)
+
+
 def bad_plan(place):
     place.environment.update(CINCH_PLAN="replay:" + place.write("plan", "no plan\n"))
 
@@ -166,6 +171,7 @@ ROWS = [
     Row("a key that others can read", open_key, "key", "fail", "chmod"),
     Row("a key that is not there", missing_key, "key", "fail", "chmod"),
     Row("rules that are none", bad_rules, "rules", "fail", "docs/rules.md"),
+    Row("rules for the tuner that are none", bad_tuner_rules, "tuner-rules", "fail", "docs/tuner.md"),
     Row("a plan that is none", bad_plan, "plan", "fail", "record"),
     Row("reports to a missing folder", no_folder, "folders", "fail", "make the folder"),
     Row("a cache below a file", cache_in_file, "folders", "fail", "folder"),

@@ -82,9 +82,11 @@ class Tune(unittest.TestCase):
         for name in ("allreduce", "reducescatter", "allgather"):
             self.assertIn(name, done.stdout)
         self.assertEqual(done.stderr, "")  # no bar where there is no terminal
-        for rule in self.rules():
+        for rule in self.rules("cache/tuner.csv.rehearsal"):
             self.assertEqual(len(rule.split(",")), 10)
-        self.assertEqual(sorted(os.listdir(f"{self.folder}/cache")), ["tuner.csv", "tuner.csv.state"])
+        # What jobs read is left alone.
+        self.assertEqual(sorted(os.listdir(f"{self.folder}/cache")),
+                         ["tuner.csv.rehearsal", "tuner.csv.rehearsal.state"])
 
     def test_rules_of_what_is_faster(self):
         done = self.tune_made_up()
@@ -121,6 +123,42 @@ class Tune(unittest.TestCase):
         self.assertIn("is no file of rules (line 1, collective_type", done.stderr)
         self.assertFalse(os.path.exists(self.launches))
 
+    def test_other_states_are_not_replaced(self):
+        with open(f"{self.folder}/thesis", "w", encoding="utf-8") as file:
+            file.write("Chapter 1\n")
+        done = self.tune_made_up("--state", f"{self.folder}/thesis", status=2)
+        self.assertIn("is no file of what cinch tune has measured", done.stderr)
+        with open(f"{self.folder}/thesis", encoding="utf-8") as file:
+            self.assertEqual(file.read(), "Chapter 1\n")
+
+    def test_what_was_measured_outlives_a_failure_at_the_end(self):
+        words = ("--state", f"{self.folder}/state", "--output", f"{self.folder}/later/tuner.csv")
+        done = self.tune_made_up(*words, status=1)
+        self.assertIn("later/tuner.csv", done.stderr)
+        launches = self.count_launches()
+        os.mkdir(f"{self.folder}/later")
+        self.tune_made_up(*words)
+        self.assertEqual(len(self.rules("later/tuner.csv")), 1)
+        self.assertEqual(self.count_launches(), launches)
+        self.tune_made_up(*words)
+        self.assertEqual(self.count_launches(), 2 * launches)
+
+    def test_one_sweep_is_of_one_job(self):
+        words = ("--state", f"{self.folder}/state", "--output", f"{self.folder}/later/tuner.csv")
+        self.tune_made_up(*words, status=1)
+        with open(f"{self.folder}/state", encoding="utf-8") as file:
+            lines = file.readlines()
+        with open(f"{self.folder}/state", "w", encoding="utf-8") as file:
+            file.writelines(lines[:3])
+        with open(self.launcher, encoding="utf-8") as file:
+            grown = file.read().replace('"ranks": 16', '"ranks": 32')
+        with open(self.launcher, "w", encoding="utf-8") as file:
+            file.write(grown)
+        done = self.tune_made_up(*words, status=1)
+        self.assertIn("holds measurements of 16 ranks on 2 nodes with NCCL 2.28.9, and this is a job of 32 ranks", done.stderr)
+        with open(f"{self.folder}/state", encoding="utf-8") as file:
+            self.assertEqual(file.readlines(), lines[:3])
+
     def test_nccls_own_choice_has_to_work(self):
         done = self.tune("all_reduce", "--launcher", "false", status=1)
         self.assertIn("fails with NCCL's own choice: exit status 1", done.stderr)
@@ -135,7 +173,7 @@ class Tune(unittest.TestCase):
     def test_goes_on_after_a_kill(self):
         words = ("all_reduce", "--emulator", "--ranks", 2, "-b", "1K", "-e", "4K", "-n", 2, "-w", 1, "--algorithms",
                  "tree,ring", "--protocols", "ll,simple", "--channels", "auto,1,2", "--repeats", 3)
-        state = f"{self.folder}/cache/tuner.csv.state"
+        state = f"{self.folder}/cache/tuner.csv.rehearsal.state"
         process = subprocess.Popen(**self.command(*words))
         deadline = time.monotonic() + DEADLINE
         while time.monotonic() < deadline and (not os.path.exists(state) or self.lines_of(state) < 4):
@@ -144,15 +182,21 @@ class Tune(unittest.TestCase):
         process.communicate()
         before = self.lines_of(state) - 1
         self.assertLess(before, 36)
-        self.assertFalse(os.path.exists(f"{self.folder}/cache/tuner.csv"))
+        self.assertFalse(os.path.exists(f"{self.folder}/cache/tuner.csv.rehearsal"))
         with open(state, encoding="utf-8") as file:
             measured = file.readlines()[:before + 1]
+        held = subprocess.Popen(["flock", state, "cat"], stdin=subprocess.PIPE)
+        self.addCleanup(held.communicate)
+        while subprocess.run(["flock", "--nonblock", state, "true"], check=False).returncode == 0:
+            time.sleep(0.01)
+        self.assertIn("still at work", self.tune(*words, status=1).stderr)
+        held.communicate()
         done = self.tune(*words)
         self.assertIn(f"goes on behind {before} of 36 measurements", done.stderr)
         with open(state, encoding="utf-8") as file:
             self.assertEqual(file.readlines()[:before + 1], measured)
-        self.assertEqual(self.lines_of(state), 37)
-        self.rules()
+        self.assertEqual(self.lines_of(state), 38)
+        self.rules("cache/tuner.csv.rehearsal")
 
     def lines_of(self, path):
         with open(path, encoding="utf-8") as file:

@@ -1,6 +1,5 @@
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "common/replace_file.h"
@@ -28,7 +27,8 @@ int failure(const Error& error) {
   return error.status == Status::invalidUsage ? kExitUsage : kFailed;
 }
 
-// The rules that are there already. Found out before hours of measuring, not after.
+// The rules that are there already. What is wrong with them is found out before hours of measuring;
+// what is to stay of them, after: another sweep, or an editor, may have written meanwhile.
 Result<std::vector<tuner::Rule>> rulesBefore(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return std::vector<tuner::Rule>();
@@ -41,13 +41,27 @@ Result<std::vector<tuner::Rule>> rulesBefore(const std::string& path) {
                 path.c_str(), rules.error().message.c_str());
 }
 
-bool wasRefused(const std::vector<Pair>& pairs, const std::vector<PairResult>& results,
-                const Pair& pair) {
-  for (size_t i = 0; i < results.size(); ++i)
-    if (pairs[i].collective == pair.collective && pairs[i].combination == pair.combination &&
-        !results[i].candidate)
-      return true;
-  return false;
+// What NCCL's own choice took in the first pair, once there is one.
+const Measurement* firstOf(const std::vector<PairResult>& results) {
+  for (const PairResult& result : results)
+    if (result.own) return &*result.own;
+  return nullptr;
+}
+
+// A sweep that goes on elsewhere, or with another NCCL, would be one of two jobs.
+Result<void> checkIsSameJob(const Options& options, const Measurement* first,
+                            const Measurement& now) {
+  const bool isSame =
+      first == nullptr || (first->nRanks == now.nRanks && first->nNodes == now.nNodes &&
+                           first->ncclVersion == now.ncclVersion);
+  if (isSame) return {};
+  const auto describe = [](const Measurement& job) {
+    return tune::describeJob(job) + " with NCCL " + job.ncclVersion;
+  };
+  return errorf(Status::systemError,
+                "%s holds measurements of %s, and this is a job of %s: name another --state, or "
+                "remove the file to begin anew",
+                options.state.c_str(), describe(*first).c_str(), describe(now).c_str());
 }
 
 Result<PairResult> measurePair(const Options& options, const Pair& pair) {
@@ -76,12 +90,13 @@ Result<void> sweep(const Options& options, const std::vector<Pair>& pairs, State
     const size_t next = state.results().size();
     const Pair& pair = pairs[next];
     progress.show(next, pair.collective + ", " + tune::describe(pair.combination));
-    if (wasRefused(pairs, state.results(), pair)) {
+    if (tune::wasRefused(pairs, state.results(), pair)) {
       CINCH_TRY(state.add({{}, {}, "refused before"}));
       continue;
     }
     auto result = measurePair(options, pair);
     CINCH_TRY(result);
+    CINCH_TRY(checkIsSameJob(options, firstOf(state.results()), *result.value().own));
     CINCH_TRY(state.add(std::move(result.value())));
   }
   return {};
@@ -94,22 +109,16 @@ void printRefusals(const std::vector<Pair>& pairs, const std::vector<PairResult>
                  tune::describe(pairs[i].combination), results[i].refusal);
 }
 
-// That of the first pair: all are of the same job.
-const Measurement& firstOf(const std::vector<PairResult>& results) {
-  return *std::find_if(results.begin(), results.end(), [](const PairResult& result) {
-            return result.own.has_value();
-          })->own;
-}
-
-Result<void> conclude(const Options& options, const std::vector<Pair>& pairs, const State& state,
-                      const std::vector<tuner::Rule>& before) {
+Result<void> conclude(const Options& options, const std::vector<Pair>& pairs, const State& state) {
   const auto& results = state.results();
-  const Measurement& first = firstOf(results);
+  const Measurement& first = *firstOf(results);
   const auto verdicts = tune::judge(pairs, results);
   const auto rules = tune::rulesOf(verdicts, first.nRanks, first.nNodes);
   printRefusals(pairs, results);
   fmt::print("{}", tune::verdictTable(verdicts));
-  CINCH_TRY(replaceFile(options.output, tune::ruleFile(before, rules, verdicts, first)));
+  const auto before = rulesBefore(options.output);
+  CINCH_TRY(before);
+  CINCH_TRY(replaceFile(options.output, tune::ruleFile(before.value(), rules, verdicts, first)));
   fmt::print("# {} rules for {}, in {}\n", rules.size(), tune::describeJob(first), options.output);
   if (options.plotFile.empty()) return {};
   const std::string title = fmt::format("{} ranks, {} nodes, NCCL {}{}", first.nRanks, first.nNodes,
@@ -123,12 +132,12 @@ Result<void> tuneWith(Options options) {
   if (pairs.empty())
     return errorf(Status::invalidUsage,
                   "no collective has any of these algorithms with any of these protocols");
-  const auto before = rulesBefore(options.output);
-  CINCH_TRY(before);
+  CINCH_TRY(rulesBefore(options.output));
   auto state = State::open(options);
   CINCH_TRY(state);
   CINCH_TRY(sweep(options, pairs, state.value()));
-  return conclude(options, pairs, state.value(), before.value());
+  CINCH_TRY(conclude(options, pairs, state.value()));
+  return state.value().end();
 }
 
 }  // namespace

@@ -78,6 +78,40 @@ TEST(Tuner, NeverTakesWhatNcclRulesOut) {
   }
 }
 
+// NCCL would use as many as are said, beyond what the communicator has.
+TEST(Tuner, SaysNoChannelsWhereTheyAreNoLimit) {
+  const auto channelsOf = [](const std::string& algorithm, uint64_t nNodes) {
+    Tuner tuner({fileOf("allreduce,0,1G," + algorithm + ",simple,1024,-1,-1")}, 8, nNodes, nullptr);
+    Costs costs;
+    int nChannels = 0;
+    tuner.choose({kAllReduce, 16, 1}, costs.grid(), &nChannels);
+    EXPECT_EQ(costs.changed(), 1) << algorithm;
+    return nChannels;
+  };
+  for (const char* algorithm : {"ring", "tree", "nvls_tree", "pat"})
+    EXPECT_EQ(channelsOf(algorithm, 2), 1024) << algorithm;
+  for (const char* algorithm : {"collnet_direct", "collnet_chain", "nvls"})
+    EXPECT_EQ(channelsOf(algorithm, 2), 0) << algorithm;
+  EXPECT_EQ(channelsOf("collnet_direct", 1), 0);
+  EXPECT_EQ(channelsOf("nvls", 1), 1024);
+}
+
+// As rings are of 8-bit floats that would lose precision.
+TEST(Tuner, LeavesWhatNcclMakesFarDearer) {
+  Tuner tuner = tunerOf("allreduce,0,1G,ring,simple,4,-1,-1\n");
+  const auto isTaken = [&tuner](float cost) {
+    Costs costs;
+    costs.grid().at(Algorithm::ring, Protocol::simple) = cost;
+    costs.grid().at(Algorithm::nvls, Protocol::ll) = -1;
+    int nChannels = 0;
+    tuner.choose({kAllReduce, 16, 1}, costs.grid(), &nChannels);
+    return nChannels == 4 && costs.grid().at(Algorithm::ring, Protocol::simple) == 0;
+  };
+  EXPECT_TRUE(isTaken(10));
+  EXPECT_TRUE(isTaken(1000)) << "an estimate, which measurements may prove wrong";
+  EXPECT_FALSE(isTaken(10 * 1024));
+}
+
 TEST(Tuner, StaysWithinTheTable) {
   Tuner tuner = tunerOf("allreduce,0,1G,pat,simple,4,-1,-1\nreduce,0,1G,tree,simple,-1,-1,-1\n");
   Costs costs;
@@ -118,9 +152,11 @@ TEST(Tuner, AnswersBlindlyOnlyWhatIsAlwaysPossible) {
 TEST(CostStore, KeepsTheFirstTableOfEachSize) {
   CostStore store(8, 2);
   Tuner tuner({fileOf("allreduce,0,1G,ring,simple,4,-1,-1")}, 8, 2, &store);
-  Costs costs;
+  Costs ofAGroup, costs;
+  tuner.choose({kAllReduce, 1024, 3}, ofAGroup.grid(), nullptr);
+  EXPECT_EQ(store.count(), 0u);
   costs.grid().at(Algorithm::ring, Protocol::ll128) = -1;
-  tuner.choose({kAllReduce, 1024, 3}, costs.grid(), nullptr);
+  tuner.choose({kAllReduce, 1024, 1}, costs.grid(), nullptr);
   EXPECT_EQ(store.count(), 1u);
   tuner.choose({kAllReduce, 2047, 1}, costs.grid(), nullptr);
   EXPECT_EQ(store.count(), 1u) << "of the same power of two";
@@ -129,7 +165,7 @@ TEST(CostStore, KeepsTheFirstTableOfEachSize) {
   ASSERT_EQ(table.rows.size(), 20u) << "all but LL128 of the ring";
   for (const CostRow& row : table.rows) {
     EXPECT_EQ(row.nBytes, 1024u);
-    EXPECT_EQ(row.nPipeOps, 3);
+    EXPECT_EQ(row.nPipeOps, 1);
     EXPECT_EQ(row.microseconds, 10) << "as NCCL has it, not as a rule marked it";
   }
   tuner.choose({kAllReduce, 0, 1}, costs.grid(), nullptr);

@@ -12,6 +12,7 @@
 #include "tools/cinch/doctor/gather.h"
 #include "tools/cinch/doctor/loader.h"
 #include "tools/cinch/installation.h"
+#include "tuner_plugin/rules.h"
 
 namespace cinch::doctor {
 namespace {
@@ -20,6 +21,13 @@ namespace fs = std::filesystem;
 
 std::string faultOf(const auto& result) {
   return result.ok() ? std::string() : result.error().message;
+}
+
+Result<void> checkTunerRules(const std::string& path) {
+  const auto text = readTextFile(path);
+  CINCH_TRY(text);
+  CINCH_TRY(tuner::parseRules(text.value()));
+  return {};
 }
 
 // Of a folder in which files are to be made; it may be one that has yet to be made itself.
@@ -77,8 +85,8 @@ std::vector<FileFact> gatherFiles(const Variables& variables, const Params& para
     files.add("layers", "CINCH_LAYERS", faultOf(readTextFile(params.layers)),
               "correct the path, or unset it");
   if (!params.tunerRules.empty())
-    files.add("tuner-rules", "CINCH_TUNER_RULES", faultOf(readTextFile(params.tunerRules)),
-              "correct the path, or unset it: docs/tuner.md");
+    files.add("tuner-rules", "CINCH_TUNER_RULES", faultOf(checkTunerRules(params.tunerRules)),
+              "correct the file or its path: docs/tuner.md; without that no rule in it holds");
   files.addFolder("CINCH_STATS", folderOf(statsPath(params)), false);
   files.addFolder("CINCH_METRICS", folderOf(metricsPath(params)), false);
   files.addFolder("CINCH_CACHE_DIR", cacheFolder(params), true);

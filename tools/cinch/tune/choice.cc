@@ -58,11 +58,13 @@ bool isBetter(const std::vector<Trial>& trials, double margin) {
          });
 }
 
-void addTrials(const Pair& pair, const PairResult& result,
-               std::map<uint64_t, Samples>& samplesBySize) {
+void addOwn(const PairResult& result, std::map<uint64_t, Samples>& samplesBySize) {
   for (const Timing& own : result.own->timings)
     samplesBySize[own.nBytes].own.push_back(own.microseconds);
-  if (!result.candidate) return;
+}
+
+void addTrials(const Pair& pair, const PairResult& result,
+               std::map<uint64_t, Samples>& samplesBySize) {
   for (const Timing& own : result.own->timings)
     for (const Timing& candidate : result.candidate->timings)
       if (own.nBytes == candidate.nBytes)
@@ -102,11 +104,23 @@ tuner::Rule ruleOf(const Verdict& verdict, int nRanks, int nNodes) {
 
 }  // namespace
 
+bool wasRefused(std::span<const Pair> pairs, std::span<const PairResult> results,
+                const Pair& pair) {
+  for (size_t i = 0; i < std::min(pairs.size(), results.size()); ++i)
+    if (pairs[i].collective == pair.collective && pairs[i].combination == pair.combination &&
+        !results[i].candidate)
+      return true;
+  return false;
+}
+
 std::vector<Verdict> judge(std::span<const Pair> pairs, std::span<const PairResult> results) {
   std::map<TunedCollective, std::map<uint64_t, Samples>> samples;
-  for (size_t i = 0; i < std::min(pairs.size(), results.size()); ++i)
-    if (results[i].own)
-      addTrials(pairs[i], results[i], samples[tunedCollective(pairs[i].collective)]);
+  for (size_t i = 0; i < std::min(pairs.size(), results.size()); ++i) {
+    if (!results[i].own) continue;
+    auto& bySize = samples[tunedCollective(pairs[i].collective)];
+    addOwn(results[i], bySize);
+    if (!wasRefused(pairs, results, pairs[i])) addTrials(pairs[i], results[i], bySize);
+  }
   std::vector<Verdict> verdicts;
   for (const auto& [collective, bySize] : samples)
     for (const auto& [nBytes, ofSize] : bySize)

@@ -22,7 +22,11 @@ struct Verdict {
   double chosen = 0;                  // microseconds of the choice, the median
 };
 
-// By collective, then size. `results` may be shorter than `pairs`, and lack what was refused.
+// Whether NCCL has refused the pair's combination, or hung with it, in any round so far.
+bool wasRefused(std::span<const Pair> pairs, std::span<const PairResult> results, const Pair& pair);
+
+// By collective, then size. `results` may be shorter than `pairs`, and lack what was refused. What
+// was refused once is never chosen, however fast it was in other rounds.
 std::vector<Verdict> judge(std::span<const Pair> pairs, std::span<const PairResult> results);
 
 // Neighbours of equal choice are one rule. Between two sizes the border is their geometric mean;

@@ -27,6 +27,13 @@ bool exists(Algorithm algorithm, Protocol protocol) {
   return takesAll || protocol == Protocol::simple;
 }
 
+// NCCL's variables for channels are about these. How many the switches' sums take is another
+// matter.
+bool takesChannels(Algorithm algorithm) {
+  return algorithm == Algorithm::ring || algorithm == Algorithm::tree ||
+         algorithm == Algorithm::pat;
+}
+
 // As NCCL's variables have it.
 std::string ncclName(Algorithm algorithm) {
   switch (algorithm) {
@@ -79,6 +86,10 @@ std::vector<Combination> combinationsOf(TunedCollective collective, const Option
       const Algorithm algorithm = *algorithmNamed(algorithmName);
       const Protocol protocol = *protocolNamed(protocolName);
       if (!exists(algorithm, collective) || !exists(algorithm, protocol)) continue;
+      if (!takesChannels(algorithm)) {
+        all.push_back({algorithm, protocol, 0});
+        continue;
+      }
       for (const std::string& channels : options.channels)
         all.push_back({algorithm, protocol, channelsOf(channels)});
     }

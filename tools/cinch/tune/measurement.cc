@@ -191,7 +191,11 @@ Result<Measurement> measurementOf(const std::string& text) {
       const double outOfPlace = row.at("out_of_place").at("time_us");
       const double inPlace = row.at("in_place").at("time_us");
       const uint64_t nBytes = row.at("size");
-      if (nBytes > 0) measurement.timings.push_back({nBytes, (outOfPlace + inPlace) / 2});
+      // Sizes that are near each other may be cut to the same one.
+      const bool isAgain =
+          !measurement.timings.empty() && measurement.timings.back().nBytes == nBytes;
+      if (nBytes > 0 && !isAgain)
+        measurement.timings.push_back({nBytes, (outOfPlace + inPlace) / 2});
     }
     return measurement;
   });

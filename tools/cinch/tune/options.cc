@@ -75,9 +75,11 @@ void addJob(CLI::App& command, Options& options) {
 }
 
 void addFiles(CLI::App& command, Options& options) {
-  command.add_option("--output", options.output,
-                     "the rules; default: tuner.csv in CINCH_CACHE_DIR, where the tuner plugin "
-                     "looks for them");
+  command.add_option(
+      "--output", options.output,
+      "the rules; default: tuner.csv in CINCH_CACHE_DIR, where the tuner plugin "
+      "looks for them, or tuner.csv.rehearsal, where it does not, with --emulator or "
+      "--hosts");
   command.add_option("--state", options.state,
                      "what was measured so far: the same command goes on from there; default: "
                      "the name of the rules with .state");
@@ -112,9 +114,15 @@ bool isDrawable(const std::string& file) {
   return file.empty() || suffix == ".png" || suffix == ".svg" || suffix == ".pdf";
 }
 
+// What the emulator says, or hosts that are made believe, is no rule for a job.
+bool isRehearsal(const Options& options) {
+  return options.emulator || options.hosts > 0;
+}
+
 Result<void> fillIn(Options& options) {
   if (options.output.empty()) {
     options.output = tuner::measuredRulesPath(processParams().params);
+    if (!options.output.empty() && isRehearsal(options)) options.output += ".rehearsal";
     if (options.output.empty())
       return errorf(Status::invalidUsage, "there is no home to write to: name a file by --output");
     std::error_code error;  // writing says what is wrong

@@ -86,6 +86,20 @@ TEST(Choice, RefusalsAndMissingPairsCountForNothing) {
   EXPECT_TRUE(judge({}, {}).empty());
 }
 
+TEST(Choice, WhatWasRefusedOnceIsNotChosen) {
+  Sweep sweep;
+  for (int round = 0; round < 2; ++round) {
+    sweep.add(kTree, {{1024, 100}}, {{{1024, 50}}});
+    sweep.add(kRing, {{1024, 100}}, {{{1024, 80}}});
+  }
+  EXPECT_EQ(sweep.verdicts()[0].choice, kTree);
+  sweep.add(kTree, {{1024, 100}}, std::nullopt);  // it hung
+  EXPECT_EQ(sweep.verdicts()[0].choice, kRing);
+  EXPECT_TRUE(wasRefused(sweep.pairs, sweep.results, {"all_reduce", kTree, 9}));
+  EXPECT_FALSE(wasRefused(sweep.pairs, sweep.results, {"all_gather", kTree, 9}));
+  EXPECT_FALSE(wasRefused(sweep.pairs, sweep.results, {"all_reduce", kRing, 9}));
+}
+
 Verdict verdict(TunedCollective collective, uint64_t nBytes, std::optional<Combination> choice) {
   return {collective, nBytes, 100, 0.01, choice, choice ? 80.0 : 0.0};
 }

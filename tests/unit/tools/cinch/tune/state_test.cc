@@ -71,10 +71,32 @@ TEST_F(StateFile, AnotherSweepBeginsAnew) {
 }
 
 TEST_F(StateFile, ASweepThatHasEndedBeginsAnew) {
-  State state = open();
-  for (size_t i = 0; i < pairsOf(options_).size(); ++i)
-    EXPECT_TRUE(state.add({measurement(1), measurement(1), ""}).ok());
+  const size_t nPairs = pairsOf(options_).size();
+  {
+    State state = open();
+    for (size_t i = 0; i < nPairs; ++i)
+      EXPECT_TRUE(state.add({measurement(1), measurement(1), ""}).ok());
+  }
+  {
+    State state = open();
+    EXPECT_EQ(state.results().size(), nPairs) << "no rules have been written yet";
+    EXPECT_TRUE(state.end().ok());
+  }
   EXPECT_TRUE(open().results().empty());
+}
+
+TEST_F(StateFile, OneProcessAtATimeHasIt) {
+  State state = open();
+  const auto second = State::open(options_);
+  ASSERT_FALSE(second.ok());
+  EXPECT_NE(second.error().message.find("still at work"), std::string::npos);
+  EXPECT_TRUE(state.add({measurement(1), std::nullopt, ""}).ok());
+}
+
+TEST_F(StateFile, OtherFilesAreNotReplaced) {
+  append("Chapter 1\n");
+  ASSERT_FALSE(State::open(options_).ok());
+  EXPECT_EQ(readTextFile(options_.state).value(), "Chapter 1\n");
 }
 
 TEST_F(StateFile, WhatCannotBeWrittenIsSaid) {
@@ -93,6 +115,13 @@ TEST(Measurement, IsReadFromTheBenchmark) {
   EXPECT_EQ(parsed.value().nRanks, 3);
   EXPECT_EQ(parsed.value().nNodes, 2);
   EXPECT_EQ(parsed.value().timings, (std::vector<Timing>{{1024, 15}}));
+  const auto cut = measurementOf(R"({"nccl": {"version": "2.28.9", "emulator": false},
+    "ranks": 2, "arguments": {"hosts": 1}, "devices": [],
+    "results": [
+      {"size": 1024, "out_of_place": {"time_us": 10}, "in_place": {"time_us": 10}},
+      {"size": 1024, "out_of_place": {"time_us": 12}, "in_place": {"time_us": 12}}]})");
+  ASSERT_TRUE(cut.ok()) << cut.error().message;
+  EXPECT_EQ(cut.value().timings, (std::vector<Timing>{{1024, 10}})) << "1024 and 1126 bytes";
   for (const char* bad : {"", "{}", "[]", R"({"nccl": 7})"}) EXPECT_FALSE(measurementOf(bad).ok());
 }
 
