@@ -69,9 +69,10 @@ bool isInDoubt(const Params& params, const Place& place) {
 }
 
 constexpr const char* kAutoCodec = "auto";
-constexpr const char* kFirstAutoCodec = "h3";
-constexpr const char* kStatelessCodec = "q8";
-constexpr const char* kQuickCodec = "q4";
+// Found by the compiler: every call asks for them, also those that pass.
+constexpr const codec::CodecInfo* kFirstAutoCodec = codec::findCodec("h3");
+constexpr const codec::CodecInfo* kStatelessCodec = codec::findCodec("q8");
+constexpr const codec::CodecInfo* kQuickCodec = codec::findCodec("q4");
 constexpr uint8_t kBitsWithoutFeedback = 8;
 
 ResidualType residualTypeOf(ResidualChoice choice) {
@@ -145,11 +146,12 @@ ElementType elementTypeOf(ncclDataType_t type) {
 
 Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_t rank,
                 const Rule* rule) {
-  const Coding stateless{*codec::findCodec(kStatelessCodec), {}};
+  const Coding stateless{*kStatelessCodec, {}};
   const codec::CodecInfo* const ruled = rule == nullptr ? nullptr : rule->codec;
   const bool isAuto = ruled == nullptr && params.codec == kAutoCodec;
-  const codec::CodecInfo* const chosen =
-      ruled != nullptr ? ruled : codec::findCodec(isAuto ? kFirstAutoCodec : params.codec);
+  const codec::CodecInfo* const chosen = ruled != nullptr ? ruled
+                                         : isAuto         ? kFirstAutoCodec
+                                                          : codec::findCodec(params.codec);
   if (chosen == nullptr) return stateless;
   if (kind != CallKind::allReduce) return ruled == nullptr ? stateless : Coding{*ruled, {}};
   const bool isTrusted = ruled != nullptr && rule->isGradient;
@@ -167,7 +169,7 @@ Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_
 }
 
 const codec::CodecInfo& quickCodec() {
-  return *codec::findCodec(kQuickCodec);
+  return *kQuickCodec;
 }
 
 bool marksNewLayout(const Signature& signature) {
