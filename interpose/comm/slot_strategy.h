@@ -13,6 +13,8 @@ struct SlotStrategy {
 
   StrategyChooser chooser;
   Stopwatch stopwatch;
+  // Else a lap would be another turn's before its figures are heard.
+  static_assert(Stopwatch::kLaps >= (StrategyChooser::kLongestDelay + 1) * StrategyChooser::kRound);
   uint64_t nextTurn = 0;  // the same on all ranks, as the next one
   std::array<uint64_t, kStrategies> nTurns{};
   uint64_t lastCompressed = 0;  // turn

@@ -13,7 +13,7 @@ namespace cinch {
 // Of the last kLaps turns of one slot. One thread starts and stops laps; any other may read them.
 class Stopwatch {
  public:
-  static constexpr size_t kLaps = 32;
+  static constexpr size_t kLaps = 136;
   using HostClock = uint64_t (*)();  // ns, of no day
 
   static uint64_t steadyNow();

@@ -176,7 +176,7 @@ void noteTurn(Slot& slot, const Turn& turn) {
   ++own.nTurns[static_cast<size_t>(turn.strategy)];
   if (turn.strategy != Strategy::compress) return;
   // What it left out long ago is of no use any more.
-  if (turn.number - own.lastCompressed > 2 * kRound) slot.dropResiduals();
+  if (turn.number > own.lastCompressed + 2 * kRound) slot.dropResiduals();
   own.lastCompressed = turn.number;
 }
 

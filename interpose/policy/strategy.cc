@@ -12,16 +12,14 @@ namespace {
 constexpr uint64_t kRest = 64;
 constexpr uint64_t kRestTime = 200'000'000;  // ns, which they last at least
 constexpr uint32_t kMostAlike = 3;           // times that it doubles
-// Rounds after which the figures of one are heard at the latest.
-constexpr uint64_t kLongestDelay = 16;
 // Rounds after a trial in which what it found may not have taken effect.
 constexpr uint64_t kShortRest = 2;
 constexpr uint32_t kMostInVain = 5;  // doublings
 
 constexpr uint64_t kPoolTime = 20'000'000, kPoolTimeOfShort = 100'000'000;  // ns
 constexpr uint64_t kMostRoundsToAPool = 64;
-constexpr uint64_t kWatchedRounds = 8;  // after a trial, which are all pooled
-constexpr size_t kEnoughWatched = 5;    // of them
+constexpr uint64_t kWatchedRounds = 8;       // after a trial, which are all pooled
+constexpr size_t kEnoughWatched = 5;         // of them
 constexpr uint64_t kShortRound = 7'000'000;  // ns
 // Of the first trial, in which connections warm up and ranks get ready, not even so much is
 // certain.
@@ -83,20 +81,27 @@ bool StrategyChooser::followsItsLike(uint64_t turn) const {
 
 Strategy StrategyChooser::at(uint64_t turn) const {
   const Mode& mode = modeOf(turn / kRound);
-  if (mode.isTrial && !mode.isWhole) return tried(turn);
-  return mode.strategy == Strategy::quick && !mayBeQuick_ ? choice_ : mode.strategy;
+  return mode.isTrial && !mode.isWhole ? tried(turn) : mode.strategy;
 }
 
 void StrategyChooser::dropQuick() {
   if (!mayBeQuick_) return;
   mayBeQuick_ = false;
   times_[static_cast<size_t>(Strategy::quick)] = 0;
-  if (choice_ != Strategy::quick) return;
-  choice_ = Strategy::compress;
-  if (time(Strategy::pass) != 0 && time(Strategy::pass) < time(Strategy::compress))
-    choice_ = Strategy::pass;
-  level_ = 0;
-  nDrifts_ = 0;
+  if (choice_ == Strategy::quick) {
+    level_ = 0;
+    nDrifts_ = 0;
+  }
+  const uint64_t plain = time(Strategy::pass);
+  const bool isPlainFaster = plain != 0 && plain < time(Strategy::compress);
+  const Strategy other = isPlainFaster ? Strategy::pass : Strategy::compress;
+  const auto drop = [other](Strategy& strategy) {
+    if (strategy == Strategy::quick) strategy = other;
+  };
+  drop(choice_);
+  drop(beforeSeries_);
+  for (Mode& mode : modes_) drop(mode.strategy);
+  for (Strategy& part : parts_.all) drop(part);
 }
 
 bool StrategyChooser::isTimed(uint64_t turn) const {
@@ -190,7 +195,7 @@ void StrategyChooser::setMode(uint64_t round, bool isTrial) {
   const bool isWhole = isTrial && !arePlaced();
   if (isTrial) lastTrial_ = round;
   const bool isPooled =
-      isTrial || round <= lastTrial_ + kWatchedRounds || round % roundsToAPool() == 0;
+      isTrial || round <= lastTrial_ + kWatchedRounds + lateness() || round % roundsToAPool() == 0;
   const Strategy strategy = isWhole ? parts_.all[parts_.nPlaced++] : choice_;
   modes_[round % kRoundsKept] = {isTrial, mayPass(), isPooled, strategy, isWhole};
 }
@@ -257,17 +262,18 @@ uint64_t StrategyChooser::roundTime() const {
   return std::max(period_, time(choice_) * kRound);
 }
 
-// `time` was lately found.
+// `time` was lately found. Not where a plain call takes as long as a round of short ones: for no
+// noise of theirs is a round of plain calls to be spent.
 bool StrategyChooser::isShort(uint64_t time) const {
   const uint64_t slower = std::max(time, this->time(choice_));
-  return slower != 0 && slower * kRound < kShortRound;
+  return slower != 0 && slower * kRound < kShortRound && this->time(Strategy::pass) < kShortRound;
 }
 
-// Of the first trial: plain calls may be the fastest, though they took longer.
+// Of the first trial: plain calls may be the fastest, though they took longer. Until a second one
+// is heard there may be a hundred of them.
 bool StrategyChooser::saysLittle() const {
   const uint64_t other = time(choice_), plain = time(Strategy::pass);
-  return other < plain &&
-         (other * kRound < kShortRound || !isFurtherApart(other, plain, kFirstPercent));
+  return other < plain && (isShort(other) || !isFurtherApart(other, plain, kFirstPercent));
 }
 
 // What a strategy took in the trials of a series. A link lets more through at once after a pause,
@@ -311,6 +317,7 @@ bool StrategyChooser::conclude(const Samples& found, bool isWhole) {
     return true;
   }
   isSettled_ = true;
+  ++nSeries_;
   const bool isAlike = choice_ == beforeSeries_;
   nInVain_ = isAlike ? std::min(nInVain_ + 1, kMostInVain) : 0;
   nAlike_ = isAlike ? std::min(nAlike_ + 1, kMostAlike) : 0;
@@ -365,13 +372,13 @@ bool StrategyChooser::isWithin(uint64_t percent) const {
 // is, and holds up those that follow.
 bool StrategyChooser::isDoubtful(uint64_t since, uint64_t time) const {
   const uint64_t tried = this->time(choice_);
-  return since <= kDoubtRounds && tried != 0 && time > percentOf(tried, 200);
+  return since <= kDoubtRounds + lateness() && tried != 0 && time > percentOf(tried, 200);
 }
 
 // So slow are the rounds after a trial that by it another strategy is faster: its calls, too, may
 // have had the link's store.
 bool StrategyChooser::isOvertaken(uint64_t since, uint64_t time) {
-  if (since <= kShortRest || since > kWatchedRounds) return false;
+  if (since <= kShortRest || since > kWatchedRounds + lateness()) return false;
   watched_.push_back(time);
   if (watched_.size() != kEnoughWatched) return false;
   const uint64_t usual = medianOf(watched_);
@@ -404,11 +411,15 @@ bool StrategyChooser::hasDrifted(bool isSo) {
 // or unless the drift stays where it is.
 bool StrategyChooser::isWorthATrial(uint64_t round, uint64_t time) {
   const uint64_t since = round - std::min(round, lastTrial_);
-  if (!hasChosen_) return lastTrial_ == 0 || since > kRest;
+  // After one that said little, plain calls are done, which may be far slower than others.
+  if (!hasChosen_) return lastTrial_ == 0 || since > (nTrials_ > 0 ? kRound + delay_ : kRest);
   if (level_ == 0) level_ = time;
   if (since > kRest) nInVain_ = 0;
   const uint64_t patience = kShortRest << nInVain_;
-  if (since > patience && isDoubtful(since, time)) {
+  const int large = !isFurtherApart(time, level_, 200) ? 0 : time > level_ ? 1 : -1;
+  nLarge_ = large == 0 ? 0 : large * nLarge_ > 0 ? nLarge_ + large : large;
+  const bool isSoon = since <= (std::abs(nLarge_) >= 2 ? kShortRest : patience);
+  if (!isSoon && isDoubtful(since, time)) {
     noteDoubt(time);
     return true;
   }
@@ -416,10 +427,8 @@ bool StrategyChooser::isWorthATrial(uint64_t round, uint64_t time) {
     noteDoubt(medianOf(watched_));
     return true;
   }
-  const int large = !isFurtherApart(time, level_, 200) ? 0 : time > level_ ? 1 : -1;
-  nLarge_ = large == 0 ? 0 : large * nLarge_ > 0 ? nLarge_ + large : large;
   if (large != 0) {
-    const bool isSo = hasDrifted(since > (std::abs(nLarge_) >= 2 ? kShortRest : patience));
+    const bool isSo = hasDrifted(!isSoon);
     isSettled_ = isSettled_ && !isSo;
     return isSo;
   }
@@ -429,7 +438,7 @@ bool StrategyChooser::isWorthATrial(uint64_t round, uint64_t time) {
 }
 
 // Much of a trial's turns do what was slower, and its pools cost, too: so seldom that it costs a
-// hundredth at most.
+// hundredth at most. But plain calls that were the first of all may have been slow for that.
 uint64_t StrategyChooser::restBetweenTrials() const {
   uint64_t slow = 1, fast = UINT64_MAX;
   for (const uint64_t time : times_) {
@@ -438,7 +447,8 @@ uint64_t StrategyChooser::restBetweenTrials() const {
     fast = std::min(fast, time);
   }
   const uint64_t perTrial = isShort(0) ? 100 : 50;  // a round of what was slower, or half of one
-  const uint64_t ratio = std::min<uint64_t>(slow / std::min(fast, slow), 1000);
+  const uint64_t mostRatio = nSeries_ > 1 ? 1000 : 1;
+  const uint64_t ratio = std::min(slow / std::min(fast, slow), mostRatio);
   const uint64_t rest = std::max(kRest, ratio * perTrial);
   return std::max(rest, (kRestTime << nAlike_) / std::max<uint64_t>(roundTime(), 1));
 }

@@ -46,6 +46,8 @@ class StrategyChooser {
   static constexpr uint64_t kFigures = kRound + 1;
   // Turns of so many rounds may be taken back.
   static constexpr uint64_t kRoundsKept = 64;
+  // Rounds after which the figures of one are heard at the latest.
+  static constexpr uint64_t kLongestDelay = 16;
 
   explicit StrategyChooser(bool mayBeQuick = false) : mayBeQuick_(mayBeQuick) {}
 
@@ -77,6 +79,7 @@ class StrategyChooser {
   uint64_t nTrials() const { return nTrials_; }
 
  private:
+  static constexpr uint64_t kShortestDelay = 2;
   using Times = std::array<uint64_t, kStrategies>;                 // ns
   using Samples = std::array<std::vector<uint64_t>, kStrategies>;  // likewise
   struct Mode {
@@ -108,6 +111,7 @@ class StrategyChooser {
   void choose();
   bool isWithin(uint64_t percent) const;
   bool isWorthATrial(uint64_t round, uint64_t time);
+  uint64_t lateness() const { return delay_ - kShortestDelay; }
   bool isDoubtful(uint64_t since, uint64_t time) const;
   bool isOvertaken(uint64_t since, uint64_t time);
   void noteDoubt(uint64_t time);
@@ -146,16 +150,17 @@ class StrategyChooser {
   std::vector<uint64_t> watched_;  // times of what is done, in rounds after the last trial
   Parts parts_;                    // of the trial that is under way
   uint32_t nInSeries_ = 0;         // trials; 0: the last series is over
+  uint64_t nSeries_ = 0;           // that are over
   bool isPutOff_ = false;          // the next one, by a round
   uint64_t nTrials_ = 0;
-  uint64_t lastTrial_ = 0;   // round
-  uint64_t quietUntil_ = 0;  // likewise
-  uint64_t rest_ = 1;        // rounds without pools after one that failed
-  uint64_t delay_ = 2;       // rounds
-  uint32_t nDrifts_ = 0;     // rounds in a row
-  int nLarge_ = 0;           // the same of large ones, less than 0 where calls got faster
-  uint32_t nInVain_ = 0;     // series in a row, between rests, that changed nothing
-  uint32_t nAlike_ = 0;      // the same, whether or not there were rests
+  uint64_t lastTrial_ = 0;           // round
+  uint64_t quietUntil_ = 0;          // likewise
+  uint64_t rest_ = 1;                // rounds without pools after one that failed
+  uint64_t delay_ = kShortestDelay;  // rounds
+  uint32_t nDrifts_ = 0;             // rounds in a row
+  int nLarge_ = 0;                   // the same of large ones, less than 0 where calls got faster
+  uint32_t nInVain_ = 0;             // series in a row, between rests, that changed nothing
+  uint32_t nAlike_ = 0;              // the same, whether or not there were rests
 };
 
 }  // namespace cinch

@@ -10,7 +10,7 @@ import types
 import link_items
 from check_support import MISSING, Context, Skip
 
-PLAN = link_items.Plan("50mbit", 2, rounds=1, smallest=64 << 10, largest=256 << 10, nccl=("--emulator",))
+PLAN = link_items.Plan("50mbit", 2, rounds=3, smallest=64 << 10, largest=256 << 10, nccl=("--emulator",))
 
 
 def main(build):

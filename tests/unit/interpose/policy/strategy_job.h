@@ -47,6 +47,7 @@ class Job {
   StrategyChooser chooser;
   uint64_t spent = 0;
   uint64_t pause = 0;  // between two calls
+  uint64_t ahead = 0;  // calls that the program enqueues before the device has done one
   bool failsToPool = false;
   uint64_t nPools = 0;
 
@@ -57,6 +58,8 @@ class Job {
     if (failsToPool) return chooser.hear(round, {});
     const auto first = least_.begin() + static_cast<ptrdiff_t>(round * kRound);
     std::vector<uint64_t> figures(first, first + kRound);
+    for (uint64_t i = 0; i < kRound; ++i)
+      if (round * kRound + i + ahead >= turn_) figures[i] = kNotTimed;
     figures.push_back(periods_[round]);
     chooser.hear(round, figures);
   }
