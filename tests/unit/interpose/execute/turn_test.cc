@@ -186,6 +186,21 @@ TEST_F(TurnTest, ThatAreManyAreTakenBackTogether) {
   EXPECT_EQ(passes(work, 50), 50u);
 }
 
+TEST_F(TurnTest, ThatAreTakenBackLeaveTheirResiduals) {
+  callsTake(9, 1);
+  const Work work(ranks_, CallKind::allReduce, kCount);
+  getReady(work);
+  passes(work, 4 * kRound);
+  const uint64_t resets = work.slot(0).stats->residualResets.load();
+  test::groupStart();
+  for (int call = 0; call < 3; ++call) ASSERT_EQ(work.submit(), ncclSuccess);
+  OpenGroup::forget(test::fakeRealTable());
+  fakeReal().depth = 0;
+  fakeReal().recorded.clear();
+  EXPECT_EQ(passes(work, 5), 0u);
+  EXPECT_EQ(work.slot(0).stats->residualResets.load(), resets);
+}
+
 TEST_F(TurnTest, ThatCannotBeRepeatedFailTheCommunicator) {
   callsTake(1, 3);
   const Work work(ranks_, CallKind::allReduce, kCount);
