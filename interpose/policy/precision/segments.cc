@@ -99,4 +99,21 @@ std::vector<PrecisionSegment> segmentsOf(uint64_t count, const BucketLayout& lay
   return segments;
 }
 
+std::vector<PrecisionSegment> withRawTiles(std::span<const PrecisionSegment> segments,
+                                           std::span<const uint64_t> raw) {
+  Segments cut;
+  uint64_t begin = 0;
+  for (const PrecisionSegment& segment : segments) {
+    const uint64_t end = begin + segment.nTiles;
+    for (; !raw.empty() && raw[0] < end; raw = raw.subspan(1)) {
+      if (raw[0] > begin) cut.push_back({raw[0] - begin, segment.keptRaw});
+      cut.push_back({1, true});
+      begin = raw[0] + 1;
+    }
+    if (begin < end) cut.push_back({end - begin, segment.keptRaw});
+    begin = end;
+  }
+  return cut;
+}
+
 }  // namespace cinch

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "interpose/policy/layers/bucket_layout.h"
@@ -30,5 +31,9 @@ constexpr uint64_t longestSegment(uint64_t count) {
 // kMaxSegments, `maxTiles` rises, and where that does not help, all is one layer.
 std::vector<PrecisionSegment> segmentsOf(uint64_t count, const BucketLayout& layers,
                                          uint64_t maxTiles = kSegmentTiles);
+
+// The same tiles, of which those of the numbers `raw`, ascending, are kept raw, each a segment.
+std::vector<PrecisionSegment> withRawTiles(std::span<const PrecisionSegment> segments,
+                                           std::span<const uint64_t> raw);
 
 }  // namespace cinch

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -34,6 +35,11 @@ class Bucket {
     }
   }
 
+  // One value of the tile has `power` times all that the bucket has.
+  void addOutlier(uint64_t tile, double power) {
+    outliers_.push_back({tile, power * std::accumulate(powers_.begin(), powers_.end(), 0.0)});
+  }
+
   // `nmse` is the error of the result over |exact|^2; the own values have `share` of the power that
   // the others' have.
   Examination examined(double nmse, float share = 1) {
@@ -46,11 +52,17 @@ class Bucket {
       const float exact = p / kRanks, error = static_cast<float>(nmse) * exact;
       result_.push_back({exact, 8 * 27 * exact / 1024, exact + error, exact, error});
     }
+    for (const auto& [tile, power] : outliers_) {
+      const auto p = static_cast<float>(power * 1024);
+      own_[tile] = {p, p, 0, 0, 0};
+      result_[tile] = {p, p, p, p, 0};
+    }
     return {own_, result_, 0.01, 1};
   }
 
  private:
   std::vector<double> powers_;
+  std::vector<std::pair<uint64_t, double>> outliers_;
   std::vector<TileTally> own_, result_;
 };
 
@@ -234,6 +246,56 @@ TEST(Adviser, GivesLayersOfLittlePowerFewerBits) {
             0.95 * static_cast<double>(uniform.totalBytes()));
   // The same again is no change.
   EXPECT_EQ(adviser.advise(Bucket(5).examined(0.01), 210).kind, Advice::Kind::keep);
+}
+
+// XLA reduces a job's loss with its gradients.
+TEST(Adviser, KeepsATileRawThatALossDrowns) {
+  constexpr uint64_t kTile = 205;
+  for (const char* codec : {"q2", "q4", "h4", "q8"}) {
+    Adviser::Facts own = facts();
+    own.roomBytes = roomFor(kCount, kRanks, codecOf(codec).format);
+    Adviser adviser(own, {&codecOf(codec), false, segmentsOf(kCount, {})});
+    Bucket bucket(5);
+    bucket.addOutlier(kTile, 1e4);
+    const Advice advice = adviser.advise(bucket.examined(1e-5), 10);
+    ASSERT_EQ(advice.kind, Advice::Kind::change) << codec;
+    const auto& runs = advice.plan.runs;
+    ASSERT_EQ(runs.size(), 3u) << codec;
+    EXPECT_EQ(runs[0].nTiles, kTile);
+    EXPECT_EQ(runs[1].nTiles, 1u);
+    EXPECT_EQ(runs[1].codec.id, codec::formatOf("bf16").id);
+    for (const size_t i : {0, 2}) EXPECT_EQ(runs[i].codec.id, codecOf(codec).format.id);
+    EXPECT_EQ(adviser.advise(bucket.examined(1e-5), 210).kind, Advice::Kind::keep);
+  }
+}
+
+// What the loss costs is no budget for the gradients.
+TEST(Adviser, GivesLayersWhatTheyHadWithoutALossBesideThem) {
+  Bucket alone(5), beside(5);
+  beside.addOutlier(205, 1e4);
+  Adviser adviser = adaptiveAdviser(), other = adaptiveAdviser();
+  const auto plain = adviser.advise(alone.examined(0.01), 10).plan.runs;
+  const auto mixed = other.advise(beside.examined(0.01), 10).plan.runs;
+  const auto codecsOf = [](const std::vector<wire::Segment>& runs) {
+    std::vector<uint8_t> codecs;
+    for (const wire::Segment& run : runs) codecs.insert(codecs.end(), run.nTiles, run.codec.id);
+    return codecs;
+  };
+  const auto before = codecsOf(plain), after = codecsOf(mixed);
+  ASSERT_EQ(before.size(), after.size());
+  EXPECT_EQ(after[205], codec::formatOf("bf16").id);
+  uint64_t nOthers = 0;
+  for (size_t i = 0; i < before.size(); ++i) nOthers += before[i] != after[i];
+  EXPECT_LE(nOthers, 70u) << "the segment of the loss, and one that has what it leaves";
+}
+
+TEST(Adviser, LeavesOutliersAloneWhereBucketsShareTheSlot) {
+  Adviser adviser = fixedAdviser("q4");
+  Bucket bucket(5);
+  bucket.addOutlier(205, 1e4);
+  Examination examination = bucket.examined(1e-5);
+  examination.isOneBucket = false;
+  EXPECT_EQ(adviser.advise(examination, 10).kind, Advice::Kind::keep);
 }
 
 TEST(Adviser, NeverTakesMoreRoomThanThereIs) {

@@ -18,11 +18,15 @@ uint64_t tilesOf(const std::vector<PrecisionSegment>& segments) {
 }
 
 // Tiles of each segment; those that are kept raw with a minus.
-std::vector<int64_t> cut(const BucketLayout& layers, uint64_t maxTiles = kUncut) {
+std::vector<int64_t> lengthsOf(const std::vector<PrecisionSegment>& segments) {
   std::vector<int64_t> tiles;
-  for (const PrecisionSegment& segment : segmentsOf(countOf(layers), layers, maxTiles))
+  for (const PrecisionSegment& segment : segments)
     tiles.push_back(static_cast<int64_t>(segment.nTiles) * (segment.keptRaw ? -1 : 1));
   return tiles;
+}
+
+std::vector<int64_t> cut(const BucketLayout& layers, uint64_t maxTiles = kUncut) {
+  return lengthsOf(segmentsOf(countOf(layers), layers, maxTiles));
 }
 
 using Tiles = std::vector<int64_t>;
@@ -88,6 +92,18 @@ TEST(Segments, LayersOfAnotherTotalAreNotBelieved) {
     EXPECT_FALSE(segments[0].keptRaw);
     EXPECT_EQ(segments[0].nTiles, wire::ShardLayout::tilesOf(count));
   }
+}
+
+TEST(Segments, SingleTilesAreKeptRaw) {
+  const std::vector<PrecisionSegment> segments{{4, false}, {3, true}, {5, false}};
+  const auto with = [&](const std::vector<uint64_t>& raw) {
+    return lengthsOf(withRawTiles(segments, raw));
+  };
+  EXPECT_EQ(with({}), (Tiles{4, -3, 5}));
+  EXPECT_EQ(with({0}), (Tiles{-1, 3, -3, 5}));
+  EXPECT_EQ(with({1, 2}), (Tiles{1, -1, -1, 1, -3, 5}));
+  EXPECT_EQ(with({3, 5, 11}), (Tiles{3, -1, -1, -1, -1, 4, -1}));
+  EXPECT_EQ(with({9}), (Tiles{4, -3, 2, -1, 2}));
 }
 
 TEST(Segments, NeverMoreThanTheMost) {
