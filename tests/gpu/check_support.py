@@ -31,12 +31,13 @@ class Failure(Exception):
 class Context:
     """Where things are, and what has been built."""
 
-    def __init__(self, root, build, gpu, mps, cmake_arguments):
+    def __init__(self, root, build, gpu, mps, cmake_arguments, rounds=sys.maxsize):
         self.root = root
         self.build = build
         self.gpu = gpu
         self.mps = mps
         self.cmake_arguments = cmake_arguments
+        self.rounds = rounds  # at most, of what is measured in rounds
         self.not_built = {}  # target: why
 
     def program(self, target, folder="bin"):

@@ -2,12 +2,13 @@
 
 import concurrent.futures
 import json
+import os
 import re
 
 import gpu_machine
 from check_support import Failure, Outcome, Skip, run, tail
 
-SHARDS = 4         # processes that the comparison with the scalar core is dealt out to
+SHARDS = max(4, os.cpu_count() or 0)  # processes that the comparison with the scalar core is dealt out to
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SANITIZER_FAILED = 9
 # Few of the random cases, none of the large ones, and every kernel.

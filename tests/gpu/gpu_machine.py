@@ -67,8 +67,8 @@ def nccl_flags():
 
 
 class Mps:
-    """A Multi-Process Service of our own, so that ranks on one GPU run at the same time. `environment` is
-    empty, and `reason` says why, where it cannot be started."""
+    """A Multi-Process Service of our own, so that ranks on one GPU run at the same time, unless the environment
+    names one. `environment` is empty, and `reason` says why, where it cannot be started."""
 
     def __init__(self):
         self.environment = {}
@@ -76,6 +76,8 @@ class Mps:
         self._folder = None
 
     def __enter__(self):
+        if "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
+            return self
         control = shutil.which("nvidia-cuda-mps-control")
         if not control:
             self.reason = "no nvidia-cuda-mps-control"

@@ -127,9 +127,11 @@ def cinch_tune(context):
     library = context.library("nccl_tuner_cinch", "libnccl-tuner-cinch.so")
     cinch = Cinch(context)
     with tempfile.TemporaryDirectory() as folder:
-        cinch.run(["tune", *SWEEP, "--algorithms", "tree,ring", "--channels", "auto", "--repeats", "2"], TUNE_SECONDS,
-                  CINCH_CACHE_DIR=folder)
-        with open(os.path.join(folder, "tuner.csv"), encoding="utf-8") as file:
+        path = os.path.join(folder, "tuner.csv")
+        # Named, since hosts that are made believe give rules that the plugin does not look for.
+        cinch.run(["tune", *SWEEP, "--algorithms", "tree,ring", "--channels", "auto", "--repeats", "2", "--output", path],
+                  TUNE_SECONDS, CINCH_CACHE_DIR=folder)
+        with open(path, encoding="utf-8") as file:
             rules = [line.strip() for line in file if not line.startswith("#")]
         tuned = {name: value for name, value in plugin_environment(library, folder).items() if "DEBUG" not in name}
         report = os.path.join(folder, "bench.json")

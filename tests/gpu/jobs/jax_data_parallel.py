@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One process of a JAX data-parallel job: each has one device, and the compiler averages the gradients.
 
-jax_data_parallel.py --rank R --ranks N --id-file PATH [--steps 40] [--out FILE]
+jax_data_parallel.py --rank R --ranks N --id-file PATH [--steps 100] [--out FILE]
 """
 
 import argparse
@@ -83,7 +83,7 @@ def main():
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--ranks", type=int, required=True)
     parser.add_argument("--id-file", required=True, help="for the processes to find each other; must not exist yet")
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--out", help="write the result here, too")
     options = parser.parse_args()
     jax.distributed.initialize(coordinator(options), options.ranks, options.rank, local_device_ids=[0])
