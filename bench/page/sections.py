@@ -126,9 +126,8 @@ def schedule(files):
         "AllReduce over and over, by plain NCCL (`pass`), by Cinch's own choice (`auto`) and by fixed "
         "codecs, in turns; milliseconds, medians of rounds. `auto / best` is beside the fastest of all "
         "others, which is not always what has the error of `auto`. A job is hosts x ranks. Cells where "
-        "`auto` looked slower than 1.05 of `pass`, or 1.1 of the best, got up to three more rounds (not "
-        "before 2026-11-25). All rounds count, but a ratio near a limit had more chances to come out "
-        "below it.",
+        "`auto` looked slower than 1.05 of `pass`, or 1.1 of the best, got up to three more rounds. "
+        "All rounds count, but a ratio near a limit had more chances to come out below it.",
     ]
     for path, data in files:
         cells = data["cells"]
@@ -228,6 +227,42 @@ def train(files):
         setting = f"{data['ranks']} ranks, {data['hosts']} hosts, {data['network']}; "
         setting += f"{data['steps']} steps; target loss {figure(data['target_loss'])}."
         text += [origin(path, data), setting, table(head, rows)]
+    return text
+
+
+# On a GPU.
+
+
+def allreduces(data):
+    """(check, type, bytes, figures) of each size over each link."""
+    for item in data["items"]:
+        if not item["name"].endswith("AllReduce"):
+            continue
+        for kind, rows in item["figures"].items():
+            if kind != "network":
+                yield from ((item["name"], kind, int(size), row) for size, row in rows.items())
+
+
+def gpu(files):
+    text = [
+        "## On a GPU",
+        "What `tests/gpu/check` saw of real NCCL, PyTorch and JAX, all ranks on one GPU, each a host of its "
+        "own to NCCL. Effective bandwidth is GB/s in place; what Cinch does is its own choice.",
+    ]
+    for path, data in files:
+        checks = [[item["name"], item["state"], item["note"]] for item in data["items"]]
+        rows = [
+            [name, kind, heat.size_text(size)]
+            + [figure(row["plain_gb_per_s"]), figure(row["cinch_gb_per_s"]), figure(1 / row["times"])]
+            for name, kind, size, row in allreduces(data)
+        ]
+        head = ["link", "type", "bytes", "plain NCCL", "Cinch", "gain"]
+        text += [
+            f"From `{path}`, {data['gpu']}, driver for CUDA {data['driver_cuda']}, commit {data['commit']}, "
+            f"`{data['command']}`.",
+            table(["check", "outcome", "what it says"], checks),
+            *([table(head, rows)] if rows else []),
+        ]
     return text
 
 
@@ -395,6 +430,15 @@ def slower_choices(results):
                 ]
 
 
+def slower_on_gpu(results):
+    """Sizes at which an AllReduce on a GPU took longer than plain NCCL's."""
+    for path, data in results.get("gpu", []):
+        for name, kind, size, row in allreduces(data):
+            if row["times"] > _SLOWER:
+                where = f"auto, {kind}, {heat.size_text(size)}, {name}, {data['gpu']}"
+                yield [where, f"takes {figure(row['times'])}x of plain NCCL's time", f"`{path}`"]
+
+
 def losing_jobs(studies):
     """Jobs whose loss is behind that of plain NCCL with the feedback that Cinch chooses itself."""
     for path, rows in studies:
@@ -411,7 +455,7 @@ def losing_jobs(studies):
 
 def no_help(results, studies):
     rows = [*slower_calls(results), *slower_choices(results), *slower_jobs(results)]
-    rows += losing_jobs(studies)
+    rows += [*slower_on_gpu(results), *losing_jobs(studies)]
     text = [
         "## Where Cinch does not help",
         "Settings of the files above in which it was slower than plain NCCL, and of the study of error "
@@ -427,7 +471,7 @@ def no_help(results, studies):
 
 def has_gpu(data):
     machine = data.get("machine")
-    return isinstance(machine, dict) and bool(machine.get("gpus"))
+    return "gpu" in data or isinstance(machine, dict) and bool(machine.get("gpus"))
 
 
 SECTIONS = {
@@ -436,6 +480,7 @@ SECTIONS = {
     "train": train,
     "training": training,
     "adaptive": adaptive,
+    "gpu": gpu,
     "codec": codec,
     "socket": socket,
     "verbs": verbs,

@@ -1,6 +1,7 @@
 """The build, and the checks of a small NCCL program and of a training job in C++: each a function from a Context
 to an Outcome."""
 
+import glob
 import json
 import os
 import re
@@ -117,12 +118,23 @@ def two_ranks_compressed(codec):
 
 # --- training ---------------------------------------------------------------------------------------------
 
+def write_text(context, folder):
+    """Something to learn from, on any machine: Cinch's own pages."""
+    path = os.path.join(folder, "text")
+    with open(path, "wb") as text:
+        for page in sorted(glob.glob(os.path.join(context.root, "docs", "**", "*.md"), recursive=True)):
+            with open(page, "rb") as file:
+                text.write(file.read())
+    return path
+
+
 def train_lm(context, environment):
     """The final record of rank 0; all ranks must end with the same parameters."""
     program = context.program("train_lm_gpu")
     with tempfile.TemporaryDirectory() as folder:
+        text = write_text(context, folder)
         logs = [os.path.join(folder, f"{rank}.log") for rank in range(RANKS)]
-        outcomes = run_ranks([program, "--steps", "30", "--seed", "1"], RANKS,
+        outcomes = run_ranks([program, "--steps", "30", "--seed", "1", "--text", text], RANKS,
                              env={**context.mps.environment, **environment},
                              rank_args={rank: ["--log", log] for rank, log in enumerate(logs)}, deadline=100)
         for rank, outcome in enumerate(outcomes):

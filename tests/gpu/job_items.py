@@ -103,7 +103,7 @@ def judge_abort(outcomes):
 @functools.cache
 def lacks(framework):
     """Why jobs of a framework cannot run here; empty where they can."""
-    status, _ = run([sys.executable, "-c", SEES_GPU[framework]], 120)
+    status, _ = run([sys.executable, "-c", SEES_GPU[framework]], 120, **FRAMEWORK_ENVIRONMENT[framework])
     return "" if status == 0 else f"{sys.executable} has no {framework} that sees the GPU"
 
 

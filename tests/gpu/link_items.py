@@ -38,7 +38,6 @@ class Plan:
     link: str
     ranks: int
     rounds: int
-    warm: int = 20  # calls of Cinch's at least, twice
     smallest: int = 64 << 10  # bytes
     largest: int = 256 << 20
     nccl: tuple = ()
@@ -93,7 +92,7 @@ def sweep(bench, name, codec, plans):
 def measure_round(bench, name, value_bytes, plan):
     """(plain, cinch) rows"""
     plain = sweep(bench, name, None, plan.sweeps(value_bytes, timed=3, warm=1))
-    cinch = sweep(bench, name, "auto", plan.sweeps(value_bytes, timed=5, warm=plan.warm))
+    cinch = sweep(bench, name, "auto", plan.sweeps(value_bytes, timed=5, warm=20))
     for values, row in plain.items():
         print(f"  {plan.link}, {plan.ranks} ranks, {name}, {size_text(values * value_bytes)}: "
               f"{row['time_us']:.0f} us, {cinch[values]['time_us']:.0f} {cinch[values]['path']}", flush=True)
@@ -121,10 +120,10 @@ def collectives(context, plan):
     return Outcome("pass", gain_note(figures) + check_items.time_slicing(context), {"network": where, **figures})
 
 
-def collectives_item(link, ranks, rounds, warm):
+def collectives_item(link, ranks, rounds):
     def item(context):
-        return collectives(context, Plan(link, ranks, min(rounds, context.rounds), warm,
-                                         nccl=tuple(gpu_machine.nccl_flags())))
+        plan = Plan(link, ranks, min(rounds, context.rounds), nccl=tuple(gpu_machine.nccl_flags()))
+        return collectives(context, plan)
     return item
 
 
@@ -151,10 +150,10 @@ def training_item(model, link, steps):
 
 
 # At 1 Gbit/s a call of 256 MiB takes seconds, which the link decides alone, and a step of the GPT four.
-LINKS = {"1gbit": {"rounds": 1, "warm": 8, "steps": {"resnet50": 40, "gpt": 16}},
-         "10gbit": {"rounds": 3, "warm": 20, "steps": {"resnet50": 100, "gpt": 100}},
-         "25gbit": {"rounds": 3, "warm": 20, "steps": {"resnet50": 100, "gpt": 100}}}
-ITEMS = tuple((f"{link}, {ranks} ranks, AllReduce", collectives_item(link, ranks, each["rounds"], each["warm"]))
+LINKS = {"1gbit": {"rounds": 1, "steps": {"resnet50": 40, "gpt": 16}},
+         "10gbit": {"rounds": 3, "steps": {"resnet50": 100, "gpt": 100}},
+         "25gbit": {"rounds": 3, "steps": {"resnet50": 100, "gpt": 100}}}
+ITEMS = tuple((f"{link}, {ranks} ranks, AllReduce", collectives_item(link, ranks, each["rounds"]))
               for link, each in LINKS.items() for ranks in (2, 4))
 ITEMS += tuple((f"{link}, 2 ranks, {model}", training_item(model, link, steps))
                for link, each in LINKS.items() for model, steps in each["steps"].items())

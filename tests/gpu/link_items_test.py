@@ -63,13 +63,13 @@ class Runs(unittest.TestCase):
     def test_a_machine_without_namespaces_is_a_skip(self):
         with mock.patch("link_items.open_network", return_value=Loopback(2, "no ip")), \
                 self.assertRaisesRegex(Skip, "iproute2.*no ip"):
-            link_items.collectives_item("1gbit", 2, 1, 8)(self.context)
+            link_items.collectives_item("1gbit", 2, 1)(self.context)
 
     def test_a_wrong_sum_is_a_failure(self):
         with mock.patch("link_items.open_network"), \
                 mock.patch("link_items.Bench.sweep", side_effect=JobFailed("rank 0 ended with status 1\n3 wrong")), \
                 self.assertRaisesRegex(Failure, "3 wrong"):
-            link_items.collectives_item("1gbit", 2, 1, 8)(self.context)
+            link_items.collectives_item("1gbit", 2, 1)(self.context)
 
     def test_every_size_is_swept_once(self):
         for largest in (1 << 16, 1 << 20, 4 << 20, 16 << 20, 256 << 20):
@@ -99,7 +99,7 @@ class Runs(unittest.TestCase):
             link_items.training_item("gpt", "1gbit", 1)(self.context)
         self.context.not_built = {"cinch": "no nvcc"}
         with self.assertRaisesRegex(Skip, "no nvcc"):
-            link_items.collectives_item("1gbit", 2, 1, 8)(self.context)
+            link_items.collectives_item("1gbit", 2, 1)(self.context)
 
     def test_every_link_is_measured_with_two_and_four_ranks(self):
         names = [name for name, _ in link_items.ITEMS]

@@ -128,6 +128,24 @@ class Page(unittest.TestCase):
         self.put("collectives/b.json", data)
         self.assertNotIn("None of these results", self.text())
 
+    def test_what_a_gpu_did(self):
+        rows = {str(1 << 16): (0.5, 0.4), str(1 << 26): (1.25, 10.0)}
+        rows = {
+            size: {"plain_gb_per_s": plain, "cinch_gb_per_s": cinch, "times": plain / cinch, "path": "mixed"}
+            for size, (plain, cinch) in rows.items()
+        }
+        item = {"name": "1gbit, 2 ranks, AllReduce", "state": "pass", "note": "said", "seconds": 1.0}
+        item["figures"] = {"network": "two namespaces", "fp32": rows}
+        data = {"gpu": "NVIDIA H200", "driver_cuda": "13.0", "commit": "abc", "command": "check", "items": [item]}
+        self.put("gpu/a.json", data)
+        text = self.text()
+        self.assertIn("From `bench/results/gpu/a.json`, NVIDIA H200, driver for CUDA 13.0, commit abc, `check`.", text)
+        self.assertIn("| 1gbit, 2 ranks, AllReduce | pass | said |", text)
+        self.assertIn("| 1gbit, 2 ranks, AllReduce | fp32 | 64M | 1.25 | 10 | 8 |", text)
+        self.assertIn("| auto, fp32, 64K, 1gbit, 2 ranks, AllReduce, NVIDIA H200 | takes 1.25x of", text)
+        self.assertNotIn("64M, 1gbit, 2 ranks, AllReduce, NVIDIA", text)
+        self.assertNotIn("None of these results", text)
+
     def test_another_figure_makes_another_page(self):
         self.put("collectives/a.json", collectives((200.0, 250.0)))
         self.assertEqual(self.run_main()[0], 0)
