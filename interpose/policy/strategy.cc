@@ -21,6 +21,9 @@ constexpr uint64_t kMostRoundsToAPool = 64;
 constexpr uint64_t kWatchedRounds = 8;       // after a trial, which are all pooled
 constexpr size_t kEnoughWatched = 5;         // of them
 constexpr uint64_t kShortRound = 7'000'000;  // ns
+// Of the program's pace, what the least of the calls' times is where it does little else, and what
+// it never is: a program that is far ahead of its device takes no time for a round.
+constexpr uint64_t kTightPercent = 60, kAheadPercent = 133;
 // Of the first trial, in which connections warm up and ranks get ready, not even so much is
 // certain.
 constexpr uint64_t kFirstPercent = 200;
@@ -53,6 +56,13 @@ uint64_t medianOf(std::vector<uint64_t> samples, bool isUpper = false) {
   if (samples.empty()) return 0;
   std::sort(samples.begin(), samples.end());
   return samples[(samples.size() - (isUpper ? 0 : 1)) / 2];
+}
+
+// 0 of none.
+uint64_t upperQuartileOf(std::vector<uint64_t> samples) {
+  if (samples.empty()) return 0;
+  std::sort(samples.begin(), samples.end());
+  return samples[3 * samples.size() / 4];
 }
 
 // One is more than `percent` of the other.
@@ -101,7 +111,7 @@ void StrategyChooser::dropQuick() {
   drop(choice_);
   drop(beforeSeries_);
   for (Mode& mode : modes_) drop(mode.strategy);
-  for (Strategy& part : parts_.all) drop(part);
+  for (Part& part : parts_.all) drop(part.strategy);
 }
 
 bool StrategyChooser::isTimed(uint64_t turn) const {
@@ -115,15 +125,52 @@ void StrategyChooser::note(uint64_t turn, Strategy done, bool isTypical) {
   turns_[turn % turns_.size()] = {done, isTypical};
 }
 
-StrategyChooser::Samples StrategyChooser::samplesOf(uint64_t round,
-                                                    std::span<const uint64_t> least) const {
-  Samples found;
+void StrategyChooser::Found::add(const Found& more) {
+  for (size_t i = 0; i < kStrategies; ++i) {
+    calls[i].insert(calls[i].end(), more.calls[i].begin(), more.calls[i].end());
+    paces[i].insert(paces[i].end(), more.paces[i].begin(), more.paces[i].end());
+  }
+}
+
+bool StrategyChooser::isAllAlike(uint64_t round) const {
+  const Turn& first = turns_[round * kRound % turns_.size()];
+  for (uint64_t i = 0; i < kRound; ++i) {
+    const Turn& turn = turns_[(round * kRound + i) % turns_.size()];
+    if (turn.done != first.done || !turn.isTypical) return false;
+  }
+  return true;
+}
+
+StrategyChooser::Found StrategyChooser::foundIn(uint64_t round,
+                                                std::span<const uint64_t> least) const {
+  Found found;
   for (uint64_t i = 0; i < least.size() && i < kRound; ++i) {
     const Turn& turn = turns_[(round * kRound + i) % turns_.size()];
     if (turn.isTypical && least[i] != kNotTimed)
-      found[static_cast<size_t>(turn.done)].push_back(std::max<uint64_t>(least[i], 1));
+      found.calls[static_cast<size_t>(turn.done)].push_back(std::max<uint64_t>(least[i], 1));
   }
+  if (least.size() != kFigures || least.back() == kNotTimed || !isAllAlike(round)) return found;
+  const auto done = static_cast<size_t>(turns_[round * kRound % turns_.size()].done);
+  const uint64_t call = medianOf(found.calls[done]), pace = least.back() / kRound;
+  if (pace > 0 && call >= percentOf(pace, kTightPercent) && call <= percentOf(pace, kAheadPercent))
+    found.paces[done].push_back(pace);
   return found;
+}
+
+// The calls of a series can be told by the program's pace, all or none.
+bool StrategyChooser::isTight() const {
+  bool isAny = false;
+  for (size_t i = 0; i < kStrategies; ++i) {
+    if (!series_.calls[i].empty() && series_.paces[i].empty()) return false;
+    isAny = isAny || !series_.paces[i].empty();
+  }
+  return isAny;
+}
+
+// Of what is done, in a round; 0: not known. By the pace where there is one, and trials went by it.
+uint64_t StrategyChooser::timeOf(const Found& found) const {
+  const auto i = static_cast<size_t>(choice_);
+  return medianOf(isTight() && !found.paces[i].empty() ? found.paces[i] : found.calls[i]);
 }
 
 // A rank's host was far ahead of another's, which may be how the program is.
@@ -134,7 +181,7 @@ void StrategyChooser::noteFailure(uint64_t round) {
 
 // Nobody's calls had ended that were to be timed; of a trial, not all strategies'.
 bool StrategyChooser::wasTooEarly(uint64_t round, std::span<const uint64_t> least,
-                                  const Samples& found) const {
+                                  const Found& found) const {
   bool isAny = false, isLast = true;
   for (uint64_t i = 0; i < least.size() && i < kRound; ++i) {
     if (!isTimed(round * kRound + i)) continue;
@@ -154,12 +201,12 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
       rest_ = 1;
   }
   if (least.size() == kFigures && least.back() != kNotTimed) period_ = least.back();
-  const Samples found = samplesOf(round, least);
+  const Found found = foundIn(round, least);
   if (wasTooEarly(round, least, found) && delay_ < kLongestDelay) {
     delay_ *= 2;
     if (!hasChosen_) lastTrial_ = 0;  // it is lost, and the next one need not wait
   }
-  const uint64_t time = medianOf(found[static_cast<size_t>(choice_)]);
+  const uint64_t time = timeOf(found);
   bool tries = std::exchange(isPutOff_, false);
   if (isATrials(round, found)) {
     lastTrial_ = round;
@@ -192,25 +239,39 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
 }
 
 void StrategyChooser::setMode(uint64_t round, bool isTrial) {
-  const bool isWhole = isTrial && !arePlaced();
+  const bool isPart = isTrial && !arePlaced();
   if (isTrial) lastTrial_ = round;
-  const bool isPooled =
-      isTrial || round <= lastTrial_ + kWatchedRounds + lateness() || round % roundsToAPool() == 0;
-  const Strategy strategy = isWhole ? parts_.all[parts_.nPlaced++] : choice_;
-  modes_[round % kRoundsKept] = {isTrial, mayPass(), isPooled, strategy, isWhole};
+  const Part part = isPart ? parts_.all[parts_.nPlaced++] : Part{choice_, false};
+  const bool counts = isTrial && !part.isLead;
+  const bool isPooled = counts || (!isTrial && (isWatched(round) || round % roundsToAPool() == 0));
+  modes_[round % kRoundsKept] = {counts, mayPass(), isPooled, part.strategy, isPart && counts};
 }
 
-// Takes a device and a connection that were idle some calls to be as fast as they can be.
+// After a trial. Where rounds are fast, none follows one that is pooled, which takes longer.
+bool StrategyChooser::isWatched(uint64_t round) const {
+  const uint64_t since = round - lastTrial_;
+  return since <= watchedRounds() && (!isFast() || since % 2 == 0);
+}
+
+uint64_t StrategyChooser::watchedRounds() const {
+  return (isFast() ? 2 * kWatchedRounds : kWatchedRounds) + lateness();
+}
+
+// Takes a device and a connection that were idle some calls to be as fast as they can be; and a
+// link's store may last for some. Of a program that does more than call, a round is enough.
 void StrategyChooser::beginParts() {
   parts_ = {};
-  for (const Strategy each : {Strategy::compress, Strategy::pass, Strategy::quick})
-    if (isWorthAPart(each)) parts_.all.push_back(each);
+  for (const Strategy each : {Strategy::compress, Strategy::pass, Strategy::quick}) {
+    if (!isWorthAPart(each)) continue;
+    if (isFast()) parts_.all.push_back({each, true});
+    parts_.all.push_back({each, false});
+  }
 }
 
 // What a series has found to be far slower is left out of its other trials.
 bool StrategyChooser::isWorthAPart(Strategy strategy) const {
   if (strategy == Strategy::quick && !mayBeQuick_) return false;
-  const bool isWellKnown = series_[static_cast<size_t>(strategy)].size() >= kEnoughSamples;
+  const bool isWellKnown = series_.calls[static_cast<size_t>(strategy)].size() >= kEnoughSamples;
   if (nInSeries_ == 0 || strategy == choice_ || !isWellKnown) return true;
   uint64_t fastest = UINT64_MAX;
   for (const uint64_t time : times_)
@@ -227,19 +288,21 @@ bool StrategyChooser::isCloseToPlain() const {
 }
 
 // Keeps what was found, with that of a trial's other rounds.
-bool StrategyChooser::completesATrial(uint64_t round, const Samples& found) {
+bool StrategyChooser::completesATrial(uint64_t round, const Found& found) {
   const bool isWhole = modeOf(round).isWhole;
   if (isWhole && parts_.all.empty()) return false;  // another part was lost
-  for (size_t i = 0; i < kStrategies; ++i)
-    parts_.found[i].insert(parts_.found[i].end(), found[i].begin(), found[i].end());
-  return !isWhole || ++parts_.nHeard == parts_.all.size();
+  parts_.found.add(found);
+  const auto counts = [](const Part& part) { return !part.isLead; };
+  const auto nParts = static_cast<size_t>(std::ranges::count_if(parts_.all, counts));
+  return !isWhole || ++parts_.nHeard == nParts;
 }
 
-bool StrategyChooser::isATrials(uint64_t round, const Samples& found) const {
-  if (modeOf(round).isWhole) return !found[static_cast<size_t>(modeOf(round).strategy)].empty();
-  const Strategy other = modeOf(round).triesPlain ? Strategy::pass : Strategy::quick;
-  return !found[static_cast<size_t>(Strategy::compress)].empty() &&
-         !found[static_cast<size_t>(other)].empty();
+bool StrategyChooser::isATrials(uint64_t round, const Found& found) const {
+  const Mode& mode = modeOf(round);
+  if (mode.isWhole) return !found.calls[static_cast<size_t>(mode.strategy)].empty();
+  const Strategy other = mode.triesPlain ? Strategy::pass : Strategy::quick;
+  return !found.calls[static_cast<size_t>(Strategy::compress)].empty() &&
+         !found.calls[static_cast<size_t>(other)].empty();
 }
 
 // Not where a series goes on between the others, and plain calls are far slower.
@@ -253,13 +316,18 @@ bool StrategyChooser::mayPass() const {
 uint64_t StrategyChooser::roundsToAPool() const {
   const uint64_t round = roundTime();
   if (round == 0) return 1;
-  const uint64_t time = round < kShortRound ? kPoolTimeOfShort : kPoolTime;
+  const uint64_t time = isFast() ? kPoolTimeOfShort : kPoolTime;
   return std::clamp<uint64_t>(time / round, 1, kMostRoundsToAPool);
 }
 
 // 0: not known.
 uint64_t StrategyChooser::roundTime() const {
   return std::max(period_, time(choice_) * kRound);
+}
+
+bool StrategyChooser::isFast() const {
+  const uint64_t round = roundTime();
+  return round != 0 && round < kShortRound;
 }
 
 // `time` was lately found. Not where a plain call takes as long as a round of short ones: for no
@@ -277,26 +345,26 @@ bool StrategyChooser::saysLittle() const {
 }
 
 // What a strategy took in the trials of a series. A link lets more through at once after a pause,
-// which one call may have had: quick calls, which send more than compressed ones, have to be faster
-// without it.
+// which one call may have had, or after calls that sent less, which whole rounds have behind them:
+// quick calls, which send more than compressed ones, have to be faster without it.
 uint64_t StrategyChooser::timeInSeries(Strategy strategy) const {
   const auto i = static_cast<size_t>(strategy);
   const bool isQuick = strategy == Strategy::quick;
-  if (series_[i].empty() || (isQuick && !mayBeQuick_)) return 0;
-  return std::max(medianOf(series_[i], isQuick), floors_[i]);
+  if (series_.calls[i].empty() || (isQuick && !mayBeQuick_)) return 0;
+  if (!isTight()) return std::max(medianOf(series_.calls[i], isQuick), floors_[i]);
+  return std::max(isQuick ? upperQuartileOf(series_.paces[i]) : medianOf(series_.paces[i]),
+                  floors_[i]);
 }
 
 // True where another trial is to follow at once.
-bool StrategyChooser::conclude(const Samples& found, bool isWhole) {
+bool StrategyChooser::conclude(const Found& found, bool isWhole) {
   if (nInSeries_ == 0) {
     series_ = {};
     beforeSeries_ = choice_;
     for (uint64_t& floor : floors_) floor = percentOf(floor, kFloorPercent);
   }
-  for (size_t i = 0; i < kStrategies; ++i) {
-    series_[i].insert(series_[i].end(), found[i].begin(), found[i].end());
-    times_[i] = timeInSeries(static_cast<Strategy>(i));
-  }
+  series_.add(found);
+  for (size_t i = 0; i < kStrategies; ++i) times_[i] = timeInSeries(static_cast<Strategy>(i));
   ++nTrials_;
   choose();
   watched_.clear();
@@ -330,7 +398,7 @@ bool StrategyChooser::isUnsure() const {
     return mayChange && nInSeries_ < kLongestCloseSeries && isWithin(kVeryClosePercent);
   }
   const bool isNew = choice_ == Strategy::quick && beforeSeries_ != Strategy::quick;
-  const std::vector<uint64_t>& quick = series_[static_cast<size_t>(Strategy::quick)];
+  const std::vector<uint64_t>& quick = series_.calls[static_cast<size_t>(Strategy::quick)];
   const bool isOdd = quick.size() == 2 && isFurtherApart(quick[0], quick[1], 200);
   return isWithin(kClosePercent) || isOdd || (isNew && quick.size() < 2);
 }
@@ -378,7 +446,7 @@ bool StrategyChooser::isDoubtful(uint64_t since, uint64_t time) const {
 // So slow are the rounds after a trial that by it another strategy is faster: its calls, too, may
 // have had the link's store.
 bool StrategyChooser::isOvertaken(uint64_t since, uint64_t time) {
-  if (since <= kShortRest || since > kWatchedRounds + lateness()) return false;
+  if (since <= kShortRest || since > watchedRounds()) return false;
   watched_.push_back(time);
   if (watched_.size() != kEnoughWatched) return false;
   const uint64_t usual = medianOf(watched_);
@@ -446,7 +514,8 @@ uint64_t StrategyChooser::restBetweenTrials() const {
     slow = std::max(slow, time);
     fast = std::min(fast, time);
   }
-  const uint64_t perTrial = isShort(0) ? 100 : 50;  // a round of what was slower, or half of one
+  // What was slower is done for two rounds, for one, or for half of one.
+  const uint64_t perTrial = isShort(0) ? (isFast() ? 200 : 100) : 50;
   const uint64_t mostRatio = nSeries_ > 1 ? 1000 : 1;
   const uint64_t ratio = std::min(slow / std::min(fast, slow), mostRatio);
   const uint64_t rest = std::max(kRest, ratio * perTrial);

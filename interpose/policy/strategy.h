@@ -19,7 +19,10 @@
 //             and where the time of what is done has drifted by more than 20 %; and seldom at other
 //             times: the slower the others were, the more seldom.
 //
-// Of short calls each strategy is tried for a round. Trials that follow one another leave out plain
+// Of short calls each strategy is tried for a round, behind one in which it settles where rounds
+// follow each other fast. Where the calls are most of what the program does, its pace counts: what
+// a round takes it, by call. The least of the ranks' times is too little there, as what one rank is
+// late in one call it has less of in the next. Trials that follow one another leave out plain
 // calls where these are far slower. In a trial a strategy's turns follow one another, and the first
 // one does not count: links let a large message through at once that comes after small ones, or
 // after a pause. Plain turns do not begin a round, as only the first trial's must: pools fall
@@ -82,6 +85,10 @@ class StrategyChooser {
   static constexpr uint64_t kShortestDelay = 2;
   using Times = std::array<uint64_t, kStrategies>;                 // ns
   using Samples = std::array<std::vector<uint64_t>, kStrategies>;  // likewise
+  struct Found {
+    Samples calls, paces;
+    void add(const Found& more);
+  };
   struct Mode {
     bool isTrial = false;
     bool triesPlain = true;  // else the others alone, if there are two
@@ -90,11 +97,15 @@ class StrategyChooser {
     Strategy strategy = Strategy::compress;
     bool isWhole = false;  // a part of such a trial
   };
-  // A trial of whole rounds, one for each strategy.
+  struct Part {
+    Strategy strategy;
+    bool isLead;  // into the next one; it does not count
+  };
+  // A trial of whole rounds, one for each strategy, and their leads.
   struct Parts {
-    std::vector<Strategy> all;
-    size_t nPlaced = 0, nHeard = 0;
-    Samples found;
+    std::vector<Part> all;
+    size_t nPlaced = 0, nHeard = 0;  // nHeard: that count
+    Found found;
   };
   struct Turn {
     Strategy done;
@@ -103,9 +114,12 @@ class StrategyChooser {
   const Mode& modeOf(uint64_t round) const { return modes_[round % kRoundsKept]; }
   Strategy tried(uint64_t turn) const;
   bool followsItsLike(uint64_t turn) const;
-  Samples samplesOf(uint64_t round, std::span<const uint64_t> least) const;
+  Found foundIn(uint64_t round, std::span<const uint64_t> least) const;
+  bool isAllAlike(uint64_t round) const;
+  bool isTight() const;
+  uint64_t timeOf(const Found& found) const;
   uint64_t timeInSeries(Strategy strategy) const;
-  bool conclude(const Samples& found, bool isWhole);
+  bool conclude(const Found& found, bool isWhole);
   bool isUnsure() const;
   bool isClearlyFaster(Strategy other, uint64_t time) const;
   void choose();
@@ -117,19 +131,22 @@ class StrategyChooser {
   void noteDoubt(uint64_t time);
   bool hasDrifted(bool isSo);
   uint64_t restBetweenTrials() const;
-  bool wasTooEarly(uint64_t round, std::span<const uint64_t> least, const Samples& found) const;
+  bool wasTooEarly(uint64_t round, std::span<const uint64_t> least, const Found& found) const;
   void noteFailure(uint64_t round);
   uint64_t roundsToAPool() const;
   uint64_t roundTime() const;
   bool saysLittle() const;
-  bool isATrials(uint64_t round, const Samples& found) const;
-  bool completesATrial(uint64_t round, const Samples& found);
+  bool isATrials(uint64_t round, const Found& found) const;
+  bool completesATrial(uint64_t round, const Found& found);
+  bool isFast() const;
+  uint64_t watchedRounds() const;
   bool isShort(uint64_t time) const;
   bool isCloseToPlain() const;
   void beginParts();
   bool isWorthAPart(Strategy strategy) const;
   bool arePlaced() const { return parts_.nPlaced == parts_.all.size(); }
   void setMode(uint64_t round, bool isTrial);
+  bool isWatched(uint64_t round) const;
   bool mayPass() const;
 
   bool mayBeQuick_;
@@ -139,7 +156,7 @@ class StrategyChooser {
   bool hasChosen_ = false;
   bool isSettled_ = false;  // a series has ended since the link changed much
   Times times_{};           // of the last series of trials
-  Samples series_;          // of it
+  Found series_;            // of it
   Strategy beforeSeries_ = Strategy::pass;
   uint64_t period_ = 0;  // of a round, as far as known; ns
   uint64_t level_ = 0;   // of what is done since, in a usual round; 0: not known yet

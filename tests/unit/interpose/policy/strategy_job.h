@@ -32,7 +32,7 @@ class Job {
     spent += time;
     if (turn_ % kRound == 0) periods_.push_back(0);
     periods_.back() += time + pause;
-    least_.push_back(chooser.isTimed(turn_) ? time : kNotTimed);
+    least_.push_back(chooser.isTimed(turn_) ? seen(done, time) : kNotTimed);
     ++turn_;
     return done;
   }
@@ -47,6 +47,13 @@ class Job {
   StrategyChooser chooser;
   uint64_t spent = 0;
   uint64_t pause = 0;  // between two calls
+  // The least of what the ranks see of such a call.
+  std::function<uint64_t(Strategy done, uint64_t time)> seen = [](Strategy, uint64_t time) {
+    return time;
+  };
+  // What the round took the program.
+  std::function<uint64_t(uint64_t round, uint64_t period)> periodOf =
+      [](uint64_t, uint64_t period) { return period; };
   uint64_t ahead = 0;  // calls that the program enqueues before the device has done one
   bool failsToPool = false;
   uint64_t nPools = 0;
@@ -60,7 +67,7 @@ class Job {
     std::vector<uint64_t> figures(first, first + kRound);
     for (uint64_t i = 0; i < kRound; ++i)
       if (round * kRound + i + ahead >= turn_) figures[i] = kNotTimed;
-    figures.push_back(periods_[round]);
+    figures.push_back(periodOf(round, periods_[round]));
     chooser.hear(round, figures);
   }
 
