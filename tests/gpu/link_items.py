@@ -27,7 +27,9 @@ MOST = 1.05
 TYPES = {"fp32": ("float", 4), "bf16": ("bfloat16", 2)}
 # Nothing set, but for a program that makes one call over and over; `cinch bench` would compress at any price.
 SETTINGS = {"CINCH_SLOTS": "signature", "CINCH_STRATEGY": "auto"}
-SHORT, MORE_WARM = 4 << 20, 50  # bytes; calls
+# Up to so many bytes, more calls: before those that count, and times as many of these, as a trial that falls among
+# them has plain ones.
+SHORT, MORE_WARM, MORE_TIMED = 4 << 20, 50, 4
 TRAIN_SECONDS = 590
 VARIANTS = "plain,bf16,powersgd,cinch"
 
@@ -46,9 +48,9 @@ class Plan:
         """The halves in place: the calls out of place come before, in which Cinch learns what is fastest. Where calls
         are short, what is close takes it more of them."""
         cut = min(SHORT, self.largest)
-        sizes = [(self.smallest, cut, warm + MORE_WARM), (4 * cut, self.largest, warm)]
-        return [Sweep(smallest // value_bytes, largest // value_bytes, 4, timed, calls, "in_place")
-                for smallest, largest, calls in sizes if smallest <= largest]
+        sizes = [(self.smallest, cut, MORE_TIMED * timed, warm + MORE_WARM), (4 * cut, self.largest, timed, warm)]
+        return [Sweep(smallest // value_bytes, largest // value_bytes, 4, counted, before, "in_place")
+                for smallest, largest, counted, before in sizes if smallest <= largest]
 
 
 # --- judges: pure -----------------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ using test::fakeDeviceTable;
 constexpr uint64_t kCount = 5000;
 constexpr CodingRule kFeedback{.gain = 0.1f};
 
-CollectivePlan planOf(CallKind kind) {
-  return planCollective({kind, OpClass::sum, ncclFloat32, kCount}, ElementType::fp32,
+CollectivePlan planOf(CallKind kind, uint64_t count = kCount) {
+  return planCollective({kind, OpClass::sum, ncclFloat32, count}, ElementType::fp32,
                         codec::formatOf("q4"), 0, 2);
 }
 
@@ -275,11 +275,13 @@ TEST_F(SlotTest, CallsMayBeQuickUntilThePlanTakesMore) {
 
 // Whoever chose it: a recorded plan may come from anywhere.
 TEST_F(SlotTest, APlanThatDoesNotFitTheWorkspaceIsRefused) {
-  Slot slot{1, "slot", planOf(CallKind::allReduce), kFeedback, std::make_unique<Checkup>()};
+  constexpr uint64_t kTiles = 100;
+  Slot slot{1, "slot", planOf(CallKind::allReduce, kTiles * wire::kTileElems), kFeedback,
+            std::make_unique<Checkup>()};
   slot.stats = slot_.stats;
   ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
   const auto change = [&](wire::CodecFormat codec) {
-    return slot.changePlan(fakeDeviceTable(), {.id = 7, .slot = 1, .runs = {{5, codec}}}).ok();
+    return slot.changePlan(fakeDeviceTable(), {.id = 7, .slot = 1, .runs = {{kTiles, codec}}}).ok();
   };
   EXPECT_TRUE(change(codec::formatOf("q8")));
   EXPECT_FALSE(change(codec::formatOf("fp16")));
