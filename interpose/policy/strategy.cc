@@ -167,10 +167,11 @@ bool StrategyChooser::isTight() const {
   return isAny;
 }
 
-// Of what is done, in a round; 0: not known. By the pace where there is one, and trials went by it.
-uint64_t StrategyChooser::timeOf(const Found& found) const {
+// By the pace where there is one, and trials went by it.
+StrategyChooser::Done StrategyChooser::doneIn(const Found& found) const {
   const auto i = static_cast<size_t>(choice_);
-  return medianOf(isTight() && !found.paces[i].empty() ? found.paces[i] : found.calls[i]);
+  const bool isByPace = isTight() && !found.paces[i].empty();
+  return {medianOf(isByPace ? found.paces[i] : found.calls[i]), isByPace == isTight()};
 }
 
 // A rank's host was far ahead of another's, which may be how the program is.
@@ -206,7 +207,7 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
     delay_ *= 2;
     if (!hasChosen_) lastTrial_ = 0;  // it is lost, and the next one need not wait
   }
-  const uint64_t time = timeOf(found);
+  const Done done = doneIn(found);
   bool tries = std::exchange(isPutOff_, false);
   if (isATrials(round, found)) {
     lastTrial_ = round;
@@ -223,7 +224,7 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
       nInSeries_ = 0;
       parts_ = {};
     }
-    if (time != 0 && isWorthATrial(round, time)) tries = true;
+    if (done.time != 0 && isWorthATrial(round, done)) tries = true;
   }
   // One that is still to come, or not yet heard, is enough.
   tries = tries && parts_.all.empty();
@@ -233,7 +234,7 @@ void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
   if (tries) lastTrial_ = last;
   for (uint64_t mode = next; mode <= last; ++mode) {
     const bool begins = tries && mode == last;
-    if (begins && (isShort(time) || isCloseToPlain())) beginParts();
+    if (begins && (isShort(done.time) || isCloseToPlain())) beginParts();
     setMode(mode, begins || !arePlaced());
   }
 }
@@ -477,10 +478,14 @@ bool StrategyChooser::hasDrifted(bool isSo) {
 // A large drift is looked into at once; a small one when it lasts, and not too often. Where trials
 // keep changing nothing, it is noise: each is twice as far from the last, until there was a rest,
 // or unless the drift stays where it is.
-bool StrategyChooser::isWorthATrial(uint64_t round, uint64_t time) {
+bool StrategyChooser::isWorthATrial(uint64_t round, const Done& done) {
+  const uint64_t time = done.time;
   const uint64_t since = round - std::min(round, lastTrial_);
   // After one that said little, plain calls are done, which may be far slower than others.
   if (!hasChosen_) return lastTrial_ == 0 || since > (nTrials_ > 0 ? kRound + delay_ : kRest);
+  // Of a round in which the program paused only what is far off says something.
+  if (!done.isComparable && (level_ == 0 || !isFurtherApart(time, level_, 200)))
+    return since > restBetweenTrials();
   if (level_ == 0) level_ = time;
   if (since > kRest) nInVain_ = 0;
   const uint64_t patience = kShortRest << nInVain_;

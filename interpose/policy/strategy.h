@@ -89,6 +89,11 @@ class StrategyChooser {
     Samples calls, paces;
     void add(const Found& more);
   };
+  // What is done, in a round.
+  struct Done {
+    uint64_t time;      // ns; 0: not known
+    bool isComparable;  // with what trials have found
+  };
   struct Mode {
     bool isTrial = false;
     bool triesPlain = true;  // else the others alone, if there are two
@@ -117,14 +122,14 @@ class StrategyChooser {
   Found foundIn(uint64_t round, std::span<const uint64_t> least) const;
   bool isAllAlike(uint64_t round) const;
   bool isTight() const;
-  uint64_t timeOf(const Found& found) const;
+  Done doneIn(const Found& found) const;
   uint64_t timeInSeries(Strategy strategy) const;
   bool conclude(const Found& found, bool isWhole);
   bool isUnsure() const;
   bool isClearlyFaster(Strategy other, uint64_t time) const;
   void choose();
   bool isWithin(uint64_t percent) const;
-  bool isWorthATrial(uint64_t round, uint64_t time);
+  bool isWorthATrial(uint64_t round, const Done& done);
   uint64_t lateness() const { return delay_ - kShortestDelay; }
   bool isDoubtful(uint64_t since, uint64_t time) const;
   bool isOvertaken(uint64_t since, uint64_t time);

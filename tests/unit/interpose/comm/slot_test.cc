@@ -273,6 +273,22 @@ TEST_F(SlotTest, CallsMayBeQuickUntilThePlanTakesMore) {
   EXPECT_FALSE(slot.mayBeQuick(50)) << "for good";
 }
 
+TEST_F(SlotTest, CallsMayNotBeQuickWhereATileIsKeptRaw) {
+  constexpr uint64_t kTiles = 100;
+  const CollectivePlan plan = planOf(CallKind::allReduce, kTiles * wire::kTileElems);
+  for (const uint64_t nRaw : {0, 1, 2}) {
+    Slot slot{1, "slot", plan, kFeedback, std::make_unique<Checkup>()};
+    slot.stats = slot_.stats;
+    slot.quickPlan = plan;
+    ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
+    slot.strategy = std::make_unique<SlotStrategy>(true);
+    std::vector<wire::Segment> runs{{kTiles - nRaw, codec::formatOf("h3")}};
+    if (nRaw > 0) runs.push_back({nRaw, codec::formatOf("bf16")});
+    ASSERT_TRUE(slot.changePlan(fakeDeviceTable(), {.id = 7, .slot = 1, .runs = runs}).ok());
+    EXPECT_EQ(slot.mayBeQuick(10), nRaw != 1) << nRaw << ", of which two are a layer";
+  }
+}
+
 // Whoever chose it: a recorded plan may come from anywhere.
 TEST_F(SlotTest, APlanThatDoesNotFitTheWorkspaceIsRefused) {
   constexpr uint64_t kTiles = 100;

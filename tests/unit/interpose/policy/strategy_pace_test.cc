@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "tests/unit/interpose/policy/strategy_job.h"
 
@@ -68,6 +69,22 @@ TEST(StrategyPace, APauseInATrialIsNotTheStrategys) {
     EXPECT_EQ(job.chooser.choice(), Strategy::compress) << paused;
     EXPECT_LE(job.chooser.time(Strategy::compress), kCompressed) << paused;
   }
+}
+
+// Whose calls then are told by other figures: nothing has drifted.
+TEST(StrategyPace, PausesInSomeRoundsAreNoDrift) {
+  Job job([](uint64_t, Strategy done) { return timeOf(done); }, true);
+  job.seen = [](Strategy, uint64_t time) { return time * 2 / 3; };
+  job.passes(100 * kRound);
+  const uint64_t before = job.chooser.nTrials();
+  // Of rounds that are heard of far apart, between trials, two have a pause, and two have none.
+  uint64_t last = 0, n = 0;
+  job.periodOf = [&](uint64_t round, uint64_t period) {
+    const bool isAlone = round > std::exchange(last, round) + 10;
+    return isAlone && ++n % 4 < 2 ? 2 * period : period;
+  };
+  job.passes(4000 * kRound);
+  EXPECT_LE(job.chooser.nTrials() - before, 15u);
 }
 
 // Compressed calls leave the link a store that lasts quick ones for most of a round.
