@@ -40,9 +40,10 @@ constexpr wire::CodecFormat kCandidates[] = {
     codec::formatOf("q5"), codec::formatOf("q6"), codec::formatOf("q8"),
 };
 
-// What is kept raw travels so.
-wire::CodecFormat castOf(ElementType type) {
-  return type == ElementType::fp16 ? codec::formatOf("fp16") : codec::formatOf("bf16");
+std::vector<wire::CodecFormat> candidatesFor(ElementType type) {
+  std::vector<wire::CodecFormat> all(std::begin(kCandidates), std::end(kCandidates));
+  all.push_back(type == ElementType::fp16 ? codec::formatOf("fp16") : codec::formatOf("bf16"));
+  return all;
 }
 
 // What a run of tiles amounts to.
@@ -97,10 +98,7 @@ CheckupSchedule scheduleOf(uint64_t every, uint64_t slotIdentity) {
 uint64_t roomFor(uint64_t count, uint32_t nRanks, wire::CodecFormat standard, uint32_t nChunks) {
   const wire::ShardLayout own{count, nRanks, standard, 0, nChunks};
   const wire::ShardLayout most{count, nRanks, codec::formatOf("q8"), 0, nChunks};
-  // Shards that differ by a tile are as large as the largest.
-  const uint64_t nRaw = kMaxOutlierTiles + uint64_t{nRanks} * nChunks;
-  const uint64_t raw = nRaw * codec::formatOf("bf16").tileBytes();
-  return std::max(own.chunkBytes(nChunks), most.chunkBytes(nChunks) + raw);
+  return std::max(own.chunkBytes(nChunks), most.chunkBytes(nChunks));
 }
 
 std::vector<uint8_t> encodeAdvice(const Advice& advice) {
@@ -209,37 +207,27 @@ bool Adviser::raise() {
   return true;
 }
 
-// What the standard may be changed for, then what is kept raw.
-std::vector<wire::CodecFormat> Adviser::candidates() const {
-  std::vector<wire::CodecFormat> all{precision_.standard->format};
-  if (precision_.isAdaptive) all.assign(std::begin(kCandidates), std::end(kCandidates));
-  all.push_back(castOf(facts_.type));
-  return all;
-}
-
 std::vector<PrecisionSegment> Adviser::segmentsFor(std::span<const TileTally> result) const {
-  const std::vector<PrecisionSegment> whole{{wire::ShardLayout::tilesOf(facts_.count), false}};
-  const auto& segments = precision_.isAdaptive ? precision_.segments : whole;
   const std::vector<uint64_t> outliers = outlierTiles(result);
-  if (segments.size() + 2 * outliers.size() > kMaxSegments) return segments;
-  return withRawTiles(segments, outliers);
+  if (precision_.segments.size() + 2 * outliers.size() > kMaxSegments) return precision_.segments;
+  return withRawTiles(precision_.segments, outliers);
 }
 
 std::vector<wire::Segment> Adviser::wantedRuns(const Examination& examination) const {
   const wire::CodecFormat standard = precision_.standard->format;
-  if (!examination.isOneBucket) return {{wire::ShardLayout::tilesOf(facts_.count), standard}};
-  const std::vector<wire::CodecFormat> candidates = this->candidates();
+  if (!precision_.isAdaptive || !examination.isOneBucket)
+    return {{wire::ShardLayout::tilesOf(facts_.count), standard}};
+  const std::vector<wire::CodecFormat> candidates = candidatesFor(facts_.type);
   const std::vector<PrecisionSegment> segments = segmentsFor(examination.result);
-  // All keep the standard where it is fixed, and else layers that had nothing to add this time.
+  // Layers that had nothing to add this time keep the standard.
   const double unknown = std::nan("");
   std::vector<double> errors;
   forEachRun(
       segments, examination.result, facts_.count, [&](size_t, const SegmentStatistics& statistics) {
-        const bool isOpen = precision_.isAdaptive && statistics.power > 0;
         for (const wire::CodecFormat& candidate : candidates) {
           const auto error =
               predictError(*codec::findCodec(candidate.id), facts_.rule.rounding, statistics);
-          errors.push_back(isOpen ? error.value_or(unknown) : unknown);
+          errors.push_back(statistics.power > 0 ? error.value_or(unknown) : unknown);
         }
       });
   const auto place = std::find(candidates.begin(), candidates.end(), standard);

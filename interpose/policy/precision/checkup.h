@@ -85,8 +85,8 @@ class Adviser {
   // The budget is 1.5 times what theory expects of the codecs in force: their error on the own
   // values of every rank but the owner, and on the exact sum (of a pair, on the values of both),
   // times 2 / (2 - gain) where feedback shapes it. Three breaches in a row raise the standard for
-  // good; past 8 bits the slot passes. Tiles with outliers (outliers.h) are kept raw, whatever the
-  // others have. Where several buckets share the slot there are neither layers nor outliers.
+  // good; past 8 bits the slot passes. Where each segment gets its own, tiles with outliers
+  // (outliers.h) are kept raw. Where several buckets share the slot there are neither.
   Advice advise(const Examination& examination, uint64_t call);
   // From the next advice on, other segments; as many tiles.
   void cut(std::vector<PrecisionSegment> segments) { precision_.segments = std::move(segments); }
@@ -102,7 +102,6 @@ class Adviser {
   double expectedError(const Examination& examination) const;
   double roundingOf(double powers) const;
   bool raise();
-  std::vector<wire::CodecFormat> candidates() const;
   std::vector<PrecisionSegment> segmentsFor(std::span<const TileTally> result) const;
   std::vector<wire::Segment> wantedRuns(const Examination& examination) const;
   bool fits(const std::vector<wire::Segment>& runs) const;
@@ -115,7 +114,7 @@ class Adviser {
   uint32_t nBreaches_ = 0;  // in a row, of the standard in force
 };
 
-// Memory that any plan of a slot may need: that of 8 bits, and of tiles that are kept raw.
+// Memory that any plan of a slot may need: that of 8 bits.
 uint64_t roomFor(uint64_t count, uint32_t nRanks, wire::CodecFormat standard, uint32_t nChunks = 1);
 
 }  // namespace cinch

@@ -55,15 +55,6 @@ TEST_F(Outliers, ALossAndACountAtTheEnd) {
             (Numbers{0, kTiles - 1}));
 }
 
-TEST_F(Outliers, SomeSideBySideAndOneElsewhere) {
-  const uint64_t at = 30 * wire::kTileElems + 640;
-  EXPECT_EQ(outlierTiles(tallied([&](uint64_t i) {
-              if (i == 90 * wire::kTileElems) return 2.5;
-              return i >= at && i < at + 3 ? 600.0 : gaussian_(random_);
-            })),
-            (Numbers{30, 90}));
-}
-
 TEST_F(Outliers, GradientsHaveNone) {
   EXPECT_TRUE(outlierTiles(tallied([&](uint64_t) { return gaussian_(random_); })).empty());
 }
