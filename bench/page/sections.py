@@ -461,7 +461,7 @@ def no_help(results, studies):
         "Settings of the files above in which it was slower than plain NCCL, and of the study of error "
         f"feedback ([decision 008](decisions/008-error-feedback.md)) in which the loss was more than "
         f"{figure(_BEHIND)} % behind. Codecs that are named there are those that a user has to ask for; "
-        "`auto` gives each layer the error of h3.",
+        "`auto` gives each layer its own precision, with no more error in all than h3.",
         table(["setting, or codec: task and steps", "what happens", "file"], rows),
     ]
     if not any(has_gpu(data) for files in results.values() for _, data in files):
