@@ -30,6 +30,7 @@ from train import job as jobs  # noqa: E402
 
 ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 INTERRUPTED = 130
+PARTIAL = ".partial"  # the figures so far, in a file of this name, until all jobs have ended
 
 
 def make_parser():
@@ -140,8 +141,9 @@ def turns(order, rounds):
         yield from ((number, variant) for variant in (order if number % 2 else order[::-1]))
 
 
-def run_all(options, plan):
-    """The runs of all rounds, in the order of their turns."""
+def run_all(options, plan, keep):
+    """The runs of all rounds, in the order of their turns; all so far are given to keep() after
+    each, lest those that came to their ends be lost with one that does not."""
     order = list(turns(options.variants, options.rounds))
     progress = Progress({title(number, variant): 1 for number, variant in order})
     runs = []
@@ -151,6 +153,7 @@ def run_all(options, plan):
         unit, per_second = figures.unit_of(runs[-1]["final"])
         step_ms = 1e3 * figures.step_of(runs[-1])
         progress.finish_job(f"{step_ms:.1f} ms a step, {per_second:.0f} {unit}/s")
+        keep(runs)
     return runs
 
 
@@ -203,22 +206,33 @@ def run(options):
             f"  network: {header['network']}\n",
             flush=True,
         )
-        runs = run_all(options, make_plan(options, links))
-    return finish(options, header, runs)
+        path = json_path(options, header)
+        runs = run_all(
+            options,
+            make_plan(options, links),
+            lambda so_far: write_json(path + PARTIAL, header | conclude(options, so_far)),
+        )
+    os.replace(path + PARTIAL, path)
+    return tell(conclude(options, runs), path)
 
 
-def finish(options, header, runs):
+def conclude(options, runs):
     target = options.target or figures.default_target(runs)
-    rows = figures.summarise(runs, target)
-    wrong = list(figures.problems(runs))
-    path = json_path(options, header)
-    write_json(
-        path, header | {"target_loss": target, "variants": rows, "problems": wrong, "runs": runs}
-    )
-    print(f"\n{figures.format_rows(rows, target)}\n\nFigures: {path}")
-    for sentence in wrong:
+    return {
+        "target_loss": target,
+        "variants": figures.summarise(runs, target),
+        "problems": list(figures.problems(runs)),
+        "runs": runs,
+    }
+
+
+def tell(found, path):
+    """Returns the exit status."""
+    table = figures.format_rows(found["variants"], found["target_loss"])
+    print(f"\n{table}\n\nFigures: {path}")
+    for sentence in found["problems"]:
         print(f"PROBLEM {sentence}")
-    return 1 if wrong else 0
+    return 1 if found["problems"] else 0
 
 
 def end_on_signal(number, _frame):

@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from ranks import run_ranks  # noqa: E402
 
 RANKS = 2
+PATIENCE = 10  # seconds, with a program that was asked to end
 MISSING = 77  # exit status of a program that says what it lacks
 
 
@@ -56,14 +57,20 @@ class Context:
 
 
 def run(command, timeout, **environment):
-    """Runs a command to its end; returns its exit status and output."""
-    try:
-        done = subprocess.run(command, env=dict(os.environ, **environment), stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                              timeout=timeout, check=False)
-    except subprocess.TimeoutExpired:
-        raise Failure(f"{os.path.basename(command[0])} did not end within {timeout} s") from None
-    return done.returncode, done.stdout
+    """Runs a command to its end; returns its exit status and output. One that does not end is asked to, so that it can
+    end its own processes, and then killed."""
+    with subprocess.Popen(command, env=dict(os.environ, **environment), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as process:
+        try:
+            output, _ = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            raise Failure(f"{os.path.basename(command[0])} did not end within {timeout} s") from None
+    return process.returncode, output
 
 
 def tail(output, lines=6):

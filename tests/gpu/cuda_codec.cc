@@ -26,7 +26,8 @@ void expectSuccess(int error, const char* what) {
   EXPECT_EQ(error, 0) << what << ": " << table().errorName(error);
 }
 
-// Device memory with a copy of host memory, at the same offset from a 64-byte boundary.
+// Device memory with a copy of host memory, at the same offset from a 64-byte boundary; none where
+// there is no host memory.
 class DeviceCopy {
  public:
   DeviceCopy(const void* host, size_t nBytes)
@@ -34,11 +35,15 @@ class DeviceCopy {
         nBytes_(host ? nBytes : 0),
         begin_(kGuardBytes + reinterpret_cast<uintptr_t>(host) % 64),
         image_(begin_ + nBytes_ + kGuardBytes, kGuard) {
+    if (!exists_) return;
     if (nBytes_) std::memcpy(&image_[begin_], host, nBytes_);
     expectSuccess(table().allocate(&memory_dev_, image_.size()), "allocate");
+    // Whatever is launched comes behind it on the same stream.
     copy(memory_dev_, image_.data());
   }
-  ~DeviceCopy() { expectSuccess(table().release(memory_dev_), "release"); }
+  ~DeviceCopy() {
+    if (exists_) expectSuccess(table().release(memory_dev_), "release");
+  }
   DeviceCopy(const DeviceCopy&) = delete;
 
   // Null where the host memory is.
@@ -46,7 +51,9 @@ class DeviceCopy {
 
   // Copies the content back to the host memory that it came from, or to its like.
   void fetch(void* host) {
+    if (!exists_) return;
     copy(image_.data(), memory_dev_);
+    expectSuccess(table().streamSynchronize(nullptr), "copy");
     if (nBytes_) std::memcpy(host, &image_[begin_], nBytes_);
     const auto isGuard = [](uint8_t byte) { return byte == kGuard; };
     const auto begin = image_.begin() + static_cast<ptrdiff_t>(begin_);
@@ -58,7 +65,6 @@ class DeviceCopy {
  private:
   void copy(void* to, const void* from) {
     expectSuccess(table().copyAsync(to, from, image_.size(), nullptr), "copy");
-    expectSuccess(table().streamSynchronize(nullptr), "copy");
   }
 
   bool exists_;
@@ -100,9 +106,7 @@ class DeviceCall {
  public:
   explicit DeviceCall(const CallContext& host)
       : host_(host), layout_(host.layout), state_(host.state, sizeof(SlotState)), call_(host) {
-    void* fault = nullptr;
-    expectSuccess(table().allocateHost(&fault, sizeof(uint32_t)), "allocateHost");
-    call_.fault = static_cast<uint32_t*>(fault);
+    call_.fault = faultWord();
     *call_.fault = *host.fault;
     call_.layout = layout_.get();
     call_.state = reinterpret_cast<SlotState*>(state_.get());
@@ -110,13 +114,22 @@ class DeviceCall {
   ~DeviceCall() {
     state_.fetch(host_.state);
     *host_.fault = *call_.fault;
-    expectSuccess(table().releaseHost(call_.fault), "releaseHost");
   }
   DeviceCall(const DeviceCall&) = delete;
 
   const CallContext& get() const { return call_; }
 
  private:
+  // One for all: there is one call at a time, and pinned memory takes long to get.
+  static uint32_t* faultWord() {
+    static void* const word = [] {
+      void* fault = nullptr;
+      expectSuccess(table().allocateHost(&fault, sizeof(uint32_t)), "allocateHost");
+      return fault;
+    }();
+    return static_cast<uint32_t*>(word);
+  }
+
   CallContext host_;
   DeviceLayout layout_;
   DeviceCopy state_;

@@ -27,11 +27,23 @@ MOST = 1.05
 TYPES = {"fp32": ("float", 4), "bf16": ("bfloat16", 2)}
 # Nothing set, but for a program that makes one call over and over; `cinch bench` would compress at any price.
 SETTINGS = {"CINCH_SLOTS": "signature", "CINCH_STRATEGY": "auto"}
-# Up to so many bytes, more calls: before those that count, and times as many of these, as a trial that falls among
-# them has plain ones.
-SHORT, MORE_WARM, MORE_TIMED = 4 << 20, 50, 4
 TRAIN_SECONDS = 590
 VARIANTS = "plain,bf16,powersgd,cinch"
+
+
+@dataclasses.dataclass(frozen=True)
+class Calls:
+    """How many of them, of a size."""
+    timed: int
+    warm: int
+
+
+# Up to so many bytes calls are short, and many are timed: a link lets some through at once, and Cinch's trials have
+# plain ones among them. More would not do, as what is in place grows from call to call. Before them Cinch learns what
+# is fastest; where that is close, it takes many calls.
+SHORT = 4 << 20
+PLAIN = {"short": Calls(40, 5), "long": Calls(3, 1)}
+CINCH = {"short": Calls(40, 70), "long": Calls(11, 24)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,13 +56,12 @@ class Plan:
     largest: int = 256 << 20
     nccl: tuple = ()
 
-    def sweeps(self, value_bytes, timed, warm):
-        """The halves in place: the calls out of place come before, in which Cinch learns what is fastest. Where calls
-        are short, what is close takes it more of them."""
+    def sweeps(self, value_bytes, calls):
+        """The halves in place: the calls out of place come before, in which Cinch learns, too."""
         cut = min(SHORT, self.largest)
-        sizes = [(self.smallest, cut, MORE_TIMED * timed, warm + MORE_WARM), (4 * cut, self.largest, timed, warm)]
-        return [Sweep(smallest // value_bytes, largest // value_bytes, 4, counted, before, "in_place")
-                for smallest, largest, counted, before in sizes if smallest <= largest]
+        sizes = [(self.smallest, cut, calls["short"]), (4 * cut, self.largest, calls["long"])]
+        return [Sweep(smallest // value_bytes, largest // value_bytes, 4, each.timed, each.warm, "in_place")
+                for smallest, largest, each in sizes if smallest <= largest]
 
 
 # --- judges: pure -----------------------------------------------------------------------------------------
@@ -70,7 +81,7 @@ def compare(value_bytes, rounds):
 
 
 def gain_note(figures):
-    """How many times plain NCCL's bandwidth there is at the largest size of each type, and where less than plain NCCL's."""
+    """How many times plain NCCL's bandwidth there is at the largest size of each type, and where less than plain's."""
     gains = ", ".join(f"{kind} {1 / rows[max(rows)]['times']:.2f} x at {size_text(max(rows))}"
                       for kind, rows in figures.items())
     slower = [f"{kind} {size_text(size)}: {row['times']:.2f}" for kind, rows in figures.items()
@@ -93,8 +104,8 @@ def sweep(bench, name, codec, plans):
 
 def measure_round(bench, name, value_bytes, plan):
     """(plain, cinch) rows"""
-    plain = sweep(bench, name, None, plan.sweeps(value_bytes, timed=3, warm=1))
-    cinch = sweep(bench, name, "auto", plan.sweeps(value_bytes, timed=5, warm=20))
+    plain = sweep(bench, name, None, plan.sweeps(value_bytes, PLAIN))
+    cinch = sweep(bench, name, "auto", plan.sweeps(value_bytes, CINCH))
     for values, row in plain.items():
         print(f"  {plan.link}, {plan.ranks} ranks, {name}, {size_text(values * value_bytes)}: "
               f"{row['time_us']:.0f} us, {cinch[values]['time_us']:.0f} {cinch[values]['path']}", flush=True)
@@ -103,8 +114,11 @@ def measure_round(bench, name, value_bytes, plan):
 
 def measure(bench, plan):
     """{type: {bytes: figures}}"""
-    return {kind: compare(value_bytes, [measure_round(bench, name, value_bytes, plan) for _ in range(plan.rounds)])
-            for kind, (name, value_bytes) in TYPES.items()}
+    rounds = {kind: [] for kind in TYPES}
+    for _ in range(plan.rounds):
+        for kind, (name, value_bytes) in TYPES.items():
+            rounds[kind].append(measure_round(bench, name, value_bytes, plan))
+    return {kind: compare(TYPES[kind][1], each) for kind, each in rounds.items()}
 
 
 def collectives(context, plan):
@@ -129,6 +143,15 @@ def collectives_item(link, ranks, rounds):
     return item
 
 
+def rows_of(path):
+    """Of the variants that came to their ends."""
+    for each in (path, path + ".partial"):
+        if os.path.exists(each):
+            with open(each, encoding="utf-8") as file:
+                return json.load(file)["variants"]
+    return {}
+
+
 def training_item(model, link, steps):
     """bench/train/compare.py, which looks at ranks' parameters, and at whether Cinch compressed anything."""
     def item(context):
@@ -138,16 +161,20 @@ def training_item(model, link, steps):
         cinch = os.path.join(os.path.dirname(context.program("cinch_tool")), "cinch")
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "all.json")
-            status, output = run([sys.executable, "-B", os.path.join(BENCH, "train", "compare.py"), model, "--link", link,
-                                  "--steps", str(steps), "--rounds", "1", "--variants", VARIANTS, "--cinch", cinch,
-                                  "--json", path, "--logs", folder], TRAIN_SECONDS, **context.mps.environment)
-            if "network namespaces are not available" in output:
-                raise Skip(tail(output, 2))
-            if status != 0:
-                raise Failure(tail(output))
-            with open(path, encoding="utf-8") as file:
-                rows = json.load(file)["variants"]
-        return Outcome("pass", "a step: " + step_note(rows), rows)
+            command = [sys.executable, "-B", os.path.join(BENCH, "train", "compare.py"), model, "--link", link,
+                       "--steps", str(steps), "--rounds", "1", "--variants", VARIANTS, "--cinch", cinch,
+                       "--json", path, "--logs", folder]
+            try:
+                status, output = run(command, TRAIN_SECONDS, **context.mps.environment)
+            except Failure as failure:
+                status, output = None, str(failure)
+            rows = rows_of(path)
+        if "network namespaces are not available" in output:
+            raise Skip(tail(output, 2))
+        note = f"a step: {step_note(rows)}"
+        if status != 0:
+            return Outcome("fail", tail(output) + (f"; {note}" if rows else ""), rows)
+        return Outcome("pass", note, rows)
     return item
 
 

@@ -114,6 +114,17 @@ class FailureTest(DriverTest):
         for child in self.children():
             wait_until(lambda: is_gone(child))
 
+    def test_the_figures_of_the_jobs_before_stay(self):
+        unknown = ("--set", "CINCH_CODEC=q7")
+        status, _, errors = self.run_driver("--variants", "plain,cinch", "--rounds", "1", *unknown)
+        self.assertEqual(status, 1)
+        self.assertIn("cinch, round 1: rank 0 ended with status 1", errors)
+        self.assertFalse(os.path.exists(self.json))
+        with open(self.json + ".partial") as file:
+            found = json.load(file)
+        self.assertEqual(list(found["variants"]), ["plain"])
+        self.assertEqual(len(found["runs"]), 1)
+
     def test_a_hanging_rank_ends_the_comparison_in_time(self):
         started = time.monotonic()
         arguments = ("--stall", str(STALL), "--", "--hang", "--state", self.folder)

@@ -247,12 +247,13 @@ Outcome reduce(const host::HostCodec& codec, const Setup& setup, const std::vect
                Into into) {
   Outcome outcome(setup);
   const uint64_t count = setup.layout.shardElems(setup.shard);
-  const GuardedBytes peers(bytes, setup.codedOffset), ownCodes(ownBytes(setup), setup.codedOffset);
+  const bool codes = into == Into::codes, ofTwo = into == Into::valuesOfTwo;
+  const GuardedBytes peers(bytes, setup.codedOffset);
+  const GuardedBytes ownCodes(ofTwo ? ownBytes(setup) : std::vector<uint8_t>(), setup.codedOffset);
   GuardedBytes own(setup.values(count, 0), setup.valueOffset);
   GuardedBytes ownResidual = setup.residual(), residual = setup.ownerResidual();
   GuardedBytes output = setup.coded(setup.layout.strideBytes());
   GuardedBytes values(own.size(), setup.valueOffset);
-  const bool codes = into == Into::codes, ofTwo = into == Into::valuesOfTwo;
   codec.reduceShard({.call = outcome.call(setup),
                      .shard = setup.shard,
                      .peers = peers.data(),

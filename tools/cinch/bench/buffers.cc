@@ -50,4 +50,8 @@ void DeviceBuffer::read(
   }
 }
 
+void DeviceBuffer::copyFrom(const DeviceBuffer& other, size_t offset, size_t nBytes) {
+  copy(memory_dev_ + offset, other.memory_dev_ + offset, nBytes);
+}
+
 }  // namespace cinch::bench

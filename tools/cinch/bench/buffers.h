@@ -28,6 +28,8 @@ class DeviceBuffer {
   // Hands out `count` values from the byte `offset` on, in parts.
   void read(const ElementType& type, size_t offset, uint64_t count,
             const std::function<void(uint64_t first, std::span<const double> values)>& sink);
+  // Takes over `nBytes` bytes from `offset` on.
+  void copyFrom(const DeviceBuffer& other, size_t offset, size_t nBytes);
 
  private:
   void copy(void* to, const void* from, size_t nBytes);
