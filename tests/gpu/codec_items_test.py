@@ -27,7 +27,8 @@ class ItemsTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
         gpu = types.SimpleNamespace(capability=90)
-        self.context = Context("/nowhere", self.folder, gpu, None, [])
+        mps = types.SimpleNamespace(environment={"MPS": "1"}, reason=None)
+        self.context = Context("/nowhere", self.folder, gpu, mps, [])
 
     def write_program(self, path, script):
         """A shell script in place of a program."""
@@ -52,7 +53,7 @@ class ItemsTest(unittest.TestCase):
 
 class CorrectnessTest(ItemsTest):
     def test_every_shard_counts(self):
-        self.write_program("tests/codec_gpu_test", f'test -n "$GTEST_SHARD_INDEX" && printf "{PASSED}"')
+        self.write_program("tests/codec_gpu_test", f'test -n "$GTEST_SHARD_INDEX" -a "$MPS" = 1 && printf "{PASSED}"')
         figures = codec_items.codec_equals_scalar_core(self.context).figures
         self.assertEqual(figures, {"tests": 3 * codec_items.SHARDS, "skipped": codec_items.SHARDS})
 
