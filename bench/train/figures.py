@@ -81,7 +81,8 @@ def losses_of(run):
 
 
 def summarise(runs, target):
-    """{variant: its row}; the runs of all rounds, variants in the order of the first round."""
+    """{variant: its row}; the runs of all rounds, variants in the order of the first round. The last
+    round may have come to no end."""
     first = runs[0]["variant"]
     base = {run["round"]: step_of(run) for run in runs if run["variant"] == first}
     names = dict.fromkeys(run["variant"] for run in runs)
@@ -95,12 +96,15 @@ def step_of(run):
 
 
 def _row(runs, base, target):
-    """Times are medians over the rounds, losses means; a ratio is taken within its round."""
+    """Times are medians over the rounds, losses means; a ratio is taken within its round, where that
+    has the first variant already."""
     finals = [run["final"] for run in runs]
     times = [seconds_to(final["checkpoints"], target) if target else None for final in finals]
     return {
         "step_ms": 1e3 * median(map(step_of, runs)),
-        "step_ratio": median(step_of(run) / base[run["round"]] for run in runs),
+        "step_ratio": median(
+            step_of(run) / base[run["round"]] for run in runs if run["round"] in base
+        ),
         "unit": unit_of(finals[0])[0],
         "per_second": median(unit_of(final)[1] for final in finals),
         "wire_bytes": median_or_none(final["wire_bytes_per_step"] for final in finals),

@@ -117,6 +117,10 @@ class FigureTest(unittest.TestCase):
         self.assertAlmostEqual(rows["x"]["step_ms"], 200)
         self.assertAlmostEqual(rows["x"]["seconds_to_target"], 3.0)
 
+    def test_a_round_that_lacks_the_first_variant_has_no_ratio(self):
+        runs = [run_of("plain", 1, step=0.4), run_of("x", 1, step=0.2), run_of("x", 2, step=0.4)]
+        self.assertAlmostEqual(figures.summarise(runs, 2.5)["x"]["step_ratio"], 0.5)
+
     def test_losses_are_means_over_the_rounds(self):
         runs = [run_of("plain", 1, losses=(5, 2)), run_of("plain", 2, losses=(5, 3))]
         row = figures.summarise(runs, 2.5)["plain"]
