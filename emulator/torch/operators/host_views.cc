@@ -51,6 +51,8 @@ at::Tensor HostViews::denseView(const at::Tensor& tensor) {
                               tensor.layout(), " on a GPU");
   const c10::Storage& storage = tensor.storage();
   void* const data = storage.mutable_data();
+  TORCH_CHECK(data != nullptr || tensor.numel() == 0, "a tensor of ", tensor.numel(),
+              " values on a GPU is used after its memory was released");
   // The CPU allocator is named so that the kernel can resize the view; it then moves to memory of
   // its own, which writeBack() notices.
   c10::DataPtr pointer(data, data, [](void*) {}, c10::Device(c10::kCPU));

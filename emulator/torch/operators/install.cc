@@ -15,13 +15,10 @@ namespace {
 // They make, describe or share memory and launch no kernel: PyTorch's own CUDA versions are right,
 // caching allocator and all.
 const std::set<std::string> kKeptForCuda = {
-    "aten::_pin_memory",       "aten::_reshape_alias",
-    "aten::empty.memory_format", "aten::empty_strided",
-    "aten::is_pinned",         "aten::is_set_to",
-    "aten::record_stream",     "aten::resize_",
-    "aten::resize_as_",        "aten::set_",
-    "aten::set_.source_Storage", "aten::set_.source_Storage_storage_offset",
-    "aten::set_.source_Tensor",
+    "aten::_efficientzerotensor", "aten::_pin_memory", "aten::_reshape_alias",
+    "aten::empty.memory_format", "aten::empty_strided", "aten::is_pinned", "aten::is_set_to",
+    "aten::record_stream", "aten::resize_", "aten::resize_as_", "aten::set_",
+    "aten::set_.source_Storage", "aten::set_.source_Storage_storage_offset", "aten::set_.source_Tensor",
 };
 
 // The same for sparse tensors: these read or set the tensor's own two parts.
@@ -45,7 +42,8 @@ const std::set<std::string> kComposed = {
     "aten::_log_softmax_backward_data", "aten::_masked_scale", "aten::_softmax",
     "aten::_softmax_backward_data", "aten::_thnn_fused_gru_cell", "aten::_thnn_fused_gru_cell_backward",
     "aten::_thnn_fused_lstm_cell", "aten::_thnn_fused_lstm_cell_backward_impl",
-    "aten::_use_cudnn_ctc_loss", "aten::_use_cudnn_ctc_loss.Tensor", "aten::addmm.dtype",
+    "aten::_use_cudnn_ctc_loss", "aten::_use_cudnn_ctc_loss.Tensor", "aten::_use_miopen_ctc_loss",
+    "aten::_use_miopen_ctc_loss.Tensor", "aten::addmm.dtype",
     "aten::baddbmm.dtype", "aten::batch_norm_backward_elemt", "aten::batch_norm_backward_reduce",
     "aten::batch_norm_elemt", "aten::batch_norm_elemt.out", "aten::batch_norm_gather_stats",
     "aten::batch_norm_gather_stats_with_counts", "aten::batch_norm_stats", "aten::bmm.dtype",
@@ -89,6 +87,17 @@ torch::Library& libraryFor(c10::DispatchKey key) {
   return *new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
 }
 
+// There is no GPU library that has the loss: PyTorch's own kernels compute it.
+void addCtcLoss(torch::Library& library) {
+  using Tensor = const at::Tensor&;
+  using Lengths = at::IntArrayRef;
+  for (const char* name : {"_use_cudnn_ctc_loss", "_use_miopen_ctc_loss"}) {
+    library.impl(name, [](Tensor, Tensor, Lengths, Lengths, int64_t) { return false; });
+    library.impl((std::string(name) + ".Tensor").c_str(),
+                 [](Tensor, Tensor, Tensor, Tensor, int64_t) { return false; });
+  }
+}
+
 int install() {
   torch::Library& cuda = libraryFor(c10::DispatchKey::CUDA);
   int nReplaced = replaceKernels(cuda, c10::DispatchKey::CUDA, [](const std::string& name) {
@@ -99,11 +108,7 @@ int install() {
   addRecurrentCells(cuda);
   addDropout(cuda);
   addMixedTypes(cuda);
-  // There is no cuDNN to use: the loss is computed by PyTorch's own kernels.
-  using Tensor = const at::Tensor&;
-  using Lengths = at::IntArrayRef;
-  cuda.impl("_use_cudnn_ctc_loss", [](Tensor, Tensor, Lengths, Lengths, int64_t) { return false; });
-  cuda.impl("_use_cudnn_ctc_loss.Tensor", [](Tensor, Tensor, Tensor, Tensor, int64_t) { return false; });
+  addCtcLoss(cuda);
   nReplaced += replaceKernels(libraryFor(c10::DispatchKey::SparseCUDA), c10::DispatchKey::SparseCUDA,
                               [](const std::string& name) { return kKeptForSparse.contains(name); });
   return nReplaced;

@@ -70,6 +70,16 @@ def refuse_compilation(compile_fx):
     compile_fx.compile_fx = compile_fx_on_host
 
 
+def refuse_jiterator(jiterator):
+    """Its functions are C++ source that a GPU's compiler gets."""
+
+    def call(self, *args, **kwargs):
+        raise RuntimeError("torch.cuda.jiterator compiles for a GPU, and the emulator has none: write the "
+                           f"operator in PyTorch instead:\n{self.code_string}")
+
+    jiterator._JittedFunction.__call__ = call
+
+
 def run_hidden_sitecustomize():
     here = os.path.dirname(os.path.abspath(__file__))
     elsewhere = [path for path in sys.path if os.path.abspath(path or ".") != here]
@@ -81,6 +91,7 @@ def run_hidden_sitecustomize():
 if "CINCH_TORCH_OPERATORS" in os.environ:
     sys.meta_path.insert(0, AfterImport({
         "torch": prepare_torch,
+        "torch.cuda.jiterator": refuse_jiterator,
         "triton.runtime.jit": refuse_triton,
         "torch._inductor.compile_fx": refuse_compilation,
     }))
