@@ -1,15 +1,39 @@
 #include "emulator/environment.h"
 
+#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
 namespace cinch::emulator {
+namespace {
+
+std::string_view textOf(const char* name) {
+  const char* const given = std::getenv(name);
+  return given == nullptr ? "" : given;
+}
+
+// 0 if the variable is not a number of devices.
+int deviceNumber(const char* name) {
+  const std::string_view text = textOf(name);
+  const char* const end = text.data() + text.size();
+  int number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  const bool valid = error == std::errc() && rest == end && number >= 1 && number <= kMaxDevices;
+  return valid ? number : 0;
+}
+
+}  // namespace
 
 Links links() {
-  const char* const given = std::getenv("CINCH_EMULATOR_LINKS");
-  const std::string_view text = given == nullptr ? "" : given;
+  const std::string_view text = textOf("CINCH_EMULATOR_LINKS");
   if (text == "pcie") return Links::pcie;
   return text == "nvlink" ? Links::nvlink : Links::unknown;
+}
+
+int devices() {
+  for (const char* const name : {"CINCH_EMULATOR_DEVICES", "LOCAL_WORLD_SIZE"})
+    if (const int number = deviceNumber(name); number != 0) return number;
+  return 1;
 }
 
 }  // namespace cinch::emulator

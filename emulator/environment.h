@@ -9,4 +9,10 @@ enum class Links { unknown, pcie, nvlink };
 // a device of its own on the bus.
 Links links();
 
+inline constexpr int kMaxDevices = 64;
+
+// CINCH_EMULATOR_DEVICES: how many devices each process sees, 1 to kMaxDevices. Where it is not
+// such a number, as many as the launcher started ranks on this host (LOCAL_WORLD_SIZE), else 1.
+int devices();
+
 }  // namespace cinch::emulator

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "emulator/cudart/device.h"
 #include "emulator/cudart/stream.h"
 #include "emulator/include/cuda_runtime_api.h"
 
@@ -46,9 +47,15 @@ cudaError_t api(Body&& body) noexcept {
 template <class Body>
 cudaError_t onStream(cudaStream_t handle, Body&& body) noexcept {
   return api([&] {
+    useDevice();
     const auto stream = findStream(handle);
     return stream == nullptr ? cudaErrorInvalidResourceHandle : body(*stream);
   });
+}
+
+// The whole of a function that the emulator does not have.
+inline cudaError_t notSupported() noexcept {
+  return api([] { return cudaErrorNotSupported; });
 }
 
 }  // namespace cinch::cudart

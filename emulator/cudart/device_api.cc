@@ -1,4 +1,4 @@
-// The one device that there is.
+// The devices.
 
 #include <unistd.h>
 
@@ -6,19 +6,15 @@
 
 #include "emulator/cudart/api.h"
 #include "emulator/cudart/capture_rules.h"
+#include "emulator/cudart/device.h"
 #include "emulator/cudart/event.h"
 #include "emulator/cudart/memory.h"
+#include "emulator/cudart/pool.h"
 #include "emulator/cudart/stream.h"
 #include "emulator/environment.h"
 
 namespace cinch::cudart {
 namespace {
-
-constexpr int kDevices = 1;
-
-bool exists(int device) {
-  return device >= 0 && device < kDevices;
-}
 
 // Limits are those of the compute capability that it claims, so that programs which refuse old
 // devices go on.
@@ -51,21 +47,27 @@ void describeMemory(cudaDeviceProp& device) {
   device.pageableMemoryAccess = 1;
 }
 
-// No two processes of a host get the same place: it holds the process's number.
-void describePlace(cudaDeviceProp& device) {
-  if (emulator::links() == emulator::Links::unknown) return;
+// Where links are known, no two processes of a host get the same place: it holds the process's
+// number.
+void describePlace(cudaDeviceProp& device, int number) {
+  if (emulator::links() == emulator::Links::unknown) {
+    device.pciBusID = number;
+    return;
+  }
   const auto process = static_cast<int>(getpid());
   device.pciDomainID = process >> 8 & 0xffff;
   device.pciBusID = process & 0xff;
+  device.pciDeviceID = number;
 }
 
-cudaDeviceProp describe() {
+cudaDeviceProp describe(int number) {
   cudaDeviceProp device = {};
   std::snprintf(device.name, sizeof device.name, "Cinch emulator (CPU)");
   std::snprintf(device.uuid.bytes, sizeof device.uuid.bytes, "cinch-emulator");
+  device.uuid.bytes[sizeof device.uuid.bytes - 1] = static_cast<char>(number);
   describeExecution(device);
   describeMemory(device);
-  describePlace(device);
+  describePlace(device, number);
   return device;
 }
 
@@ -142,7 +144,7 @@ using namespace cinch::cudart;
 cudaError_t cudaGetDeviceCount(int* count) {
   return api([&] {
     if (count == nullptr) return cudaErrorInvalidValue;
-    *count = kDevices;
+    *count = deviceCount();
     return cudaSuccess;
   });
 }
@@ -150,20 +152,24 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaGetDevice(int* device) {
   return api([&] {
     if (device == nullptr) return cudaErrorInvalidValue;
-    *device = 0;
+    *device = currentDevice();
     return cudaSuccess;
   });
 }
 
 cudaError_t cudaSetDevice(int device) {
-  return api([&] { return exists(device) ? cudaSuccess : cudaErrorInvalidDevice; });
+  return api([&] {
+    if (!deviceExists(device)) return cudaErrorInvalidDevice;
+    chooseDevice(device);
+    return cudaSuccess;
+  });
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return api([&] {
     if (properties == nullptr) return cudaErrorInvalidValue;
-    if (!exists(device)) return cudaErrorInvalidDevice;
-    *properties = describe();
+    if (!deviceExists(device)) return cudaErrorInvalidDevice;
+    *properties = describe(device);
     return cudaSuccess;
   });
 }
@@ -173,8 +179,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     if (value == nullptr || attribute < cudaDevAttrMaxThreadsPerBlock ||
         attribute >= cudaDevAttrMax)
       return cudaErrorInvalidValue;
-    if (!exists(device)) return cudaErrorInvalidDevice;
-    *value = attributeOf(describe(), attribute);
+    if (!deviceExists(device)) return cudaErrorInvalidDevice;
+    *value = attributeOf(describe(device), attribute);
     return cudaSuccess;
   });
 }
@@ -182,8 +188,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
   return api([&] {
     if (text == nullptr || size < 1) return cudaErrorInvalidValue;
-    if (!exists(device)) return cudaErrorInvalidDevice;
-    writeBusId(describe(), text, size);
+    if (!deviceExists(device)) return cudaErrorInvalidDevice;
+    writeBusId(describe(device), text, size);
     return cudaSuccess;
   });
 }
@@ -199,6 +205,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 cudaError_t cudaDeviceSynchronize() {
   return api([] {
     if (const cudaError_t error = checkDevice(); error != cudaSuccess) return error;
+    useDevice();
     synchronizeDevice();
     return cudaSuccess;
   });
@@ -214,6 +221,8 @@ cudaError_t cudaDeviceReset() {
     graphExecs().clear();
     graphs().clear();
     Memory::instance().releaseAll();
+    resetPools();
+    deactivateDevices();
     return cudaSuccess;
   });
 }

@@ -2,6 +2,7 @@
 
 #include "emulator/cudart/api.h"
 #include "emulator/cudart/capture_rules.h"
+#include "emulator/cudart/device.h"
 #include "emulator/cudart/event.h"
 #include "emulator/cudart/stream.h"
 
@@ -24,6 +25,7 @@ cudaError_t create(cudaEvent_t* event, unsigned int flags) {
   const bool timing = !(flags & cudaEventDisableTiming);
   if (event == nullptr || (flags & ~kEventFlags)) return cudaErrorInvalidValue;
   if ((flags & cudaEventInterprocess) && timing) return cudaErrorInvalidValue;
+  useDevice();
   *event = events().add(std::make_shared<Event>(timing));
   return cudaSuccess;
 }

@@ -36,7 +36,7 @@ bool Graph::release(cudaUserObject_t handle, unsigned int count) {
 GraphExec::GraphExec(const Graph& graph) : graph_(std::make_shared<const Graph>(graph)) {
   const size_t nLanes = countLanes(graph.nodes());
   for (size_t lane = 1; lane < nLanes; ++lane)
-    forks_.push_back(std::make_shared<Stream>(StreamTraits{cudaStreamNonBlocking, 0}));
+    forks_.push_back(std::make_shared<Stream>(StreamTraits{.flags = cudaStreamNonBlocking}));
 }
 
 void GraphExec::launch(Stream& stream) {

@@ -113,3 +113,20 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) 
     return cudaSuccess;
   });
 }
+
+// The functions below would change a graph, or ask for its edges; here it is what was captured.
+
+cudaError_t cudaGraphAddNode(cudaGraphNode_t*, cudaGraph_t, const cudaGraphNode_t*,
+                             const cudaGraphEdgeData*, size_t, cudaGraphNodeParams*) {
+  return notSupported();
+}
+
+cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle*, cudaGraph_t, unsigned int,
+                                             unsigned int) {
+  return notSupported();
+}
+
+cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t, cudaGraphNode_t*, cudaGraphEdgeData*,
+                                         size_t*) {
+  return notSupported();
+}

@@ -3,24 +3,98 @@
 //
 // The functions with leading underscores are called by code that nvcc generates.
 
+#include <algorithm>
+
 #include "emulator/cudart/api.h"
 
 using namespace cinch::cudart;
 
 namespace {
 
-cudaError_t noKernels() {
-  return api([] { return cudaErrorNotSupported; });
+// Limits of the compute capability that the device claims.
+constexpr int kMaxThreadsPerBlock = 1024;
+constexpr int kMaxThreads = 2048;  // of a multiprocessor
+constexpr int kMaxBlocks = 32;     // of a multiprocessor
+constexpr size_t kSharedBytes = 228 << 10;
+constexpr size_t kMaxSharedBytesPerBlock = 227 << 10;
+constexpr size_t kReservedSharedBytes = 1 << 10;  // of each block, by the system
+
+// How many blocks of a kernel with few registers fit on a multiprocessor; 0: not one.
+int blocksThatFit(int blockSize, size_t sharedBytes) {
+  if (blockSize > kMaxThreadsPerBlock || sharedBytes > kMaxSharedBytesPerBlock) return 0;
+  const int byShared = static_cast<int>(kSharedBytes / (sharedBytes + kReservedSharedBytes));
+  return std::min({kMaxThreads / blockSize, byShared, kMaxBlocks});
+}
+
+cudaError_t giveOccupancy(int* nBlocks, const void* function, int blockSize, size_t sharedBytes) {
+  if (nBlocks == nullptr || blockSize < 1) return cudaErrorInvalidValue;
+  if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+  *nBlocks = blocksThatFit(blockSize, sharedBytes);
+  return cudaSuccess;
+}
+
+// The table of kernels is not read, so each is taken for a small one.
+cudaFuncAttributes smallKernel() {
+  cudaFuncAttributes kernel = {};
+  kernel.maxThreadsPerBlock = kMaxThreadsPerBlock;
+  kernel.numRegs = 32;
+  kernel.ptxVersion = kernel.binaryVersion = 90;
+  kernel.maxDynamicSharedSizeBytes = 48 << 10;
+  kernel.preferredShmemCarveout = -1;
+  return kernel;
+}
+
+// An attribute that a kernel could have is accepted, and of no effect.
+cudaError_t checkAttribute(cudaFuncAttribute attribute, int value) {
+  if (attribute < cudaFuncAttributeMaxDynamicSharedMemorySize || attribute >= cudaFuncAttributeMax)
+    return cudaErrorInvalidValue;
+  if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize &&
+      (value < 0 || static_cast<size_t>(value) > kMaxSharedBytesPerBlock))
+    return cudaErrorInvalidValue;
+  return cudaSuccess;
 }
 
 }  // namespace
 
 cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, size_t, cudaStream_t) {
-  return noKernels();
+  return notSupported();
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t*, const void*, void**) {
-  return noKernels();
+  return notSupported();
+}
+
+cudaError_t cudaLaunchCooperativeKernel(const void*, dim3, dim3, void**, size_t, cudaStream_t) {
+  return notSupported();
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
+  return api([&] {
+    if (attributes == nullptr) return cudaErrorInvalidValue;
+    if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+    *attributes = smallKernel();
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
+  return api([&] {
+    if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+    return checkAttribute(attribute, value);
+  });
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* nBlocks, const void* function,
+                                                          int blockSize, size_t sharedBytes) {
+  return api([&] { return giveOccupancy(nBlocks, function, blockSize, sharedBytes); });
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int* nBlocks, const void* function, int blockSize, size_t sharedBytes, unsigned int flags) {
+  return api([&] {
+    if (flags & ~unsigned{cudaOccupancyDisableCachingOverride}) return cudaErrorInvalidValue;
+    return giveOccupancy(nBlocks, function, blockSize, sharedBytes);
+  });
 }
 
 #pragma GCC visibility push(default)
@@ -46,19 +120,19 @@ char __cudaInitModule(void**) {
 
 // What f<<<...>>>(...) begins with; an error here skips the rest of it.
 unsigned __cudaPushCallConfiguration(dim3, dim3, size_t, CUstream_st*) {
-  return noKernels();
+  return notSupported();
 }
 
 cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, size_t*, void*) {
-  return noKernels();
+  return notSupported();
 }
 
 cudaError_t __cudaGetKernel(cudaKernel_t*, const void*) {
-  return noKernels();
+  return notSupported();
 }
 
 cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t) {
-  return noKernels();
+  return notSupported();
 }
 
 }  // extern "C"

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <iterator>
 #include <memory>
@@ -24,6 +25,14 @@ Pages allocatePages(size_t nBytes) {
   return Pages(posix_memalign(&memory, pageSize, nBytes) == 0 ? memory : nullptr);
 }
 
+bool isOnDevice(const MemoryTraits& traits) {
+  return traits.type != cudaMemoryTypeHost;
+}
+
+void freePages(const Allocation& allocation) {
+  if (allocation.traits.origin != Origin::registered) std::free(allocation.base);
+}
+
 }  // namespace
 
 Memory& Memory::instance() {
@@ -33,39 +42,56 @@ Memory& Memory::instance() {
 
 Memory::Memory() : total_(machineMemory()) {}
 
-cudaError_t Memory::allocate(cudaMemoryType type, size_t nBytes, void** memory) {
+cudaError_t Memory::allocate(MemoryTraits traits, size_t nBytes, void** memory) {
   *memory = nullptr;
   if (nBytes == 0) return cudaSuccess;
-  const bool onDevice = type == cudaMemoryTypeDevice;
   std::unique_lock lock(mutex_);
-  if (nBytes > total_ - (onDevice ? used_ : 0)) return cudaErrorMemoryAllocation;
+  if (nBytes > total_ - (isOnDevice(traits) ? used_ : 0)) return cudaErrorMemoryAllocation;
   Pages pages = allocatePages(nBytes);
   if (pages == nullptr) return cudaErrorMemoryAllocation;
-  allocations_.emplace(static_cast<char*>(pages.get()), Allocation{pages.get(), nBytes, type});
-  if (onDevice) used_ += nBytes;
+  add({pages.get(), nBytes, traits});
+  if (isOnDevice(traits)) used_ += nBytes;
   *memory = pages.release();
   return cudaSuccess;
 }
 
-bool Memory::owns(cudaMemoryType type, const void* memory) const {
-  std::shared_lock lock(mutex_);
-  const auto found = allocations_.find(static_cast<const char*>(memory));
-  return found != allocations_.end() && found->second.type == type;
+// Memory that the program registered and then freed without a word may come back as ours.
+void Memory::add(const Allocation& allocation) {
+  const char* const base = static_cast<const char*>(allocation.base);
+  for (auto stale = firstOverlap(base, allocation.nBytes); stale != allocations_.end();
+       stale = firstOverlap(base, allocation.nBytes))
+    allocations_.erase(stale);
+  allocations_.emplace(base, allocation);
 }
 
-void Memory::release(cudaMemoryType type, void* memory) {
+cudaError_t Memory::announce(int device, void* memory, size_t nBytes) {
+  if (memory == nullptr || nBytes == 0 ||
+      nBytes > UINTPTR_MAX - reinterpret_cast<uintptr_t>(memory))
+    return cudaErrorInvalidValue;
+  const char* const base = static_cast<const char*>(memory);
   std::unique_lock lock(mutex_);
-  const auto found = allocations_.find(static_cast<char*>(memory));
-  if (found == allocations_.end() || found->second.type != type) return;
-  if (type == cudaMemoryTypeDevice) used_ -= found->second.nBytes;
-  allocations_.erase(found);
+  const auto known = firstOverlap(base, nBytes);
+  if (known != allocations_.end())
+    return isOnDevice(known->second.traits) ? cudaErrorInvalidValue
+                                            : cudaErrorHostMemoryAlreadyRegistered;
+  add({memory, nBytes, {cudaMemoryTypeHost, device, Origin::registered}});
+  return cudaSuccess;
+}
+
+std::optional<Allocation> Memory::release(const void* base) {
+  std::unique_lock lock(mutex_);
+  const auto node = allocations_.extract(static_cast<const char*>(base));
+  if (node.empty()) return std::nullopt;
+  const Allocation allocation = node.mapped();
+  if (isOnDevice(allocation.traits)) used_ -= allocation.nBytes;
   lock.unlock();
-  std::free(memory);
+  freePages(allocation);
+  return allocation;
 }
 
 void Memory::releaseAll() {
   std::unique_lock lock(mutex_);
-  for (const auto& [base, allocation] : allocations_) std::free(allocation.base);
+  for (const auto& [base, allocation] : allocations_) freePages(allocation);
   allocations_.clear();
   used_ = 0;
 }
@@ -78,6 +104,23 @@ std::optional<Allocation> Memory::find(const void* pointer) const {
   const auto& [base, allocation] = *std::prev(after);
   if (address >= base + allocation.nBytes) return std::nullopt;
   return allocation;
+}
+
+std::optional<Allocation> Memory::findBase(const void* pointer) const {
+  std::shared_lock lock(mutex_);
+  const auto found = allocations_.find(static_cast<const char*>(pointer));
+  if (found == allocations_.end()) return std::nullopt;
+  return found->second;
+}
+
+// The end where nothing known lies in the range; allocations never overlap each other.
+Memory::Map::iterator Memory::firstOverlap(const char* begin, size_t nBytes) {
+  const auto after = allocations_.upper_bound(begin);
+  if (after != allocations_.begin()) {
+    const auto before = std::prev(after);
+    if (begin < before->first + before->second.nBytes) return before;
+  }
+  return after != allocations_.end() && after->first < begin + nBytes ? after : allocations_.end();
 }
 
 size_t Memory::available() const {

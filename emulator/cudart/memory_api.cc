@@ -1,10 +1,10 @@
-// cudaMalloc and its kin, copies and fills.
-
-#include <cstring>
+// Allocation of memory, and what is known of a pointer.
 
 #include "emulator/cudart/api.h"
 #include "emulator/cudart/capture_rules.h"
+#include "emulator/cudart/device.h"
 #include "emulator/cudart/memory.h"
+#include "emulator/cudart/pool.h"
 #include "emulator/cudart/stream.h"
 
 namespace cinch::cudart {
@@ -12,106 +12,81 @@ namespace {
 
 constexpr unsigned int kHostAllocFlags =
     cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
+// Of the others, one is for memory of other hardware, and one for memory that devices only read.
+constexpr unsigned int kHostRegisterFlags = cudaHostRegisterPortable | cudaHostRegisterMapped;
+constexpr unsigned int kHostRegisterUnsupported =
+    cudaHostRegisterIoMemory | cudaHostRegisterReadOnly;
 
 cudaError_t allocate(cudaMemoryType type, void** memory, size_t nBytes) {
   if (memory == nullptr) return cudaErrorInvalidValue;
   if (const cudaError_t error = checkUnsafe(); error != cudaSuccess) return error;
-  return Memory::instance().allocate(type, nBytes, memory);
+  return Memory::instance().allocate({type, useDevice()}, nBytes, memory);
+}
+
+bool isDeviceBase(const void* memory) {
+  const auto allocation = Memory::instance().findBase(memory);
+  return allocation && allocation->traits.type != cudaMemoryTypeHost;
+}
+
+// Whether cudaFreeHost (Origin::allocated) or cudaHostUnregister (Origin::registered) may end it.
+bool isHostBase(const void* memory, Origin origin) {
+  const auto allocation = Memory::instance().findBase(memory);
+  return allocation && allocation->traits.type == cudaMemoryTypeHost &&
+         allocation->traits.origin == origin;
 }
 
 // Waits for the device as CUDA does, since work that was submitted may still use the memory.
-cudaError_t release(cudaMemoryType type, void* memory) {
+// `unknown` is the error where `isKnown(memory)` is false.
+template <class Known>
+cudaError_t release(void* memory, cudaError_t unknown, Known&& isKnown) {
   if (const cudaError_t error = checkUnsafe(); error != cudaSuccess) return error;
+  useDevice();  // programs make a device ready with cudaFree(nullptr)
   if (memory == nullptr) return cudaSuccess;
-  if (!Memory::instance().owns(type, memory)) return cudaErrorInvalidValue;
+  if (!isKnown(memory)) return unknown;
   synchronizeDevice();
-  Memory::instance().release(type, memory);
+  releaseMemory(memory);
   return cudaSuccess;
 }
 
-// Where a range lies: memory that the device can reach (allocated here, also pinned), or elsewhere.
-enum class Place { reachable, elsewhere, crossesItsEnd };
-
-Place placeOf(const void* pointer, size_t nBytes) {
-  const auto allocation = Memory::instance().find(pointer);
-  if (!allocation) return Place::elsewhere;
-  const size_t offset = static_cast<const char*>(pointer) - static_cast<char*>(allocation->base);
-  return nBytes <= allocation->nBytes - offset ? Place::reachable : Place::crossesItsEnd;
+cudaError_t allocateManaged(void** memory, size_t nBytes, unsigned int flags) {
+  if (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost) return cudaErrorInvalidValue;
+  if (nBytes == 0) return cudaErrorInvalidValue;
+  return allocate(cudaMemoryTypeManaged, memory, nBytes);
 }
 
-// Whether `kind` may name the range, the end of the copy that is device memory if `device`.
-bool endAllowed(const void* pointer, size_t nBytes, bool device) {
-  const Place place = placeOf(pointer, nBytes);
-  return place == Place::reachable || (place == Place::elsewhere && !device);
+cudaError_t registerHost(void* memory, size_t nBytes, unsigned int flags) {
+  if (flags & ~(kHostRegisterFlags | kHostRegisterUnsupported)) return cudaErrorInvalidValue;
+  if (flags & kHostRegisterUnsupported) return cudaErrorNotSupported;
+  if (const cudaError_t error = checkUnsafe(); error != cudaSuccess) return error;
+  return Memory::instance().announce(useDevice(), memory, nBytes);
 }
 
-cudaError_t checkCopy(const void* to, const void* from, size_t nBytes, cudaMemcpyKind kind) {
-  if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
-    return cudaErrorInvalidMemcpyDirection;
-  const bool toDevice = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
-  const bool fromDevice = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-  const bool allowed =
-      nBytes == 0 || (to != nullptr && from != nullptr && endAllowed(to, nBytes, toDevice) &&
-                      endAllowed(from, nBytes, fromDevice));
-  return allowed ? cudaSuccess : cudaErrorInvalidValue;
+cudaError_t unregisterHost(void* memory) {
+  if (memory == nullptr) return cudaErrorInvalidValue;
+  return release(memory, cudaErrorHostMemoryNotRegistered,
+                 [](const void* it) { return isHostBase(it, Origin::registered); });
 }
 
-bool isDevice(const void* pointer) {
-  const auto allocation = Memory::instance().find(pointer);
-  return allocation && allocation->type == cudaMemoryTypeDevice;
-}
-
-// The caller copies, once all work that the null stream is ordered with is done. A copy between
-// device buffers does not wait, as on a GPU.
-cudaError_t copy(void* to, const void* from, size_t nBytes, cudaMemcpyKind kind) {
-  if (const cudaError_t error = checkCopy(to, from, nBytes, kind); error != cudaSuccess)
-    return error;
-  const auto stream = findStream(cudaStreamLegacy);
-  if (const cudaError_t error = checkWait(*stream); error != cudaSuccess) return error;
-  if (nBytes != 0 && isDevice(to) && isDevice(from)) {
-    stream->submit([=] { std::memmove(to, from, nBytes); });
-    return cudaSuccess;
-  }
-  stream->synchronize();
-  if (nBytes != 0) std::memmove(to, from, nBytes);
+cudaError_t mapHost(void** devicePointer, void* hostPointer, unsigned int flags) {
+  if (devicePointer == nullptr || flags != 0) return cudaErrorInvalidValue;
+  const auto allocation = Memory::instance().find(hostPointer);
+  if (!allocation || allocation->traits.type != cudaMemoryTypeHost) return cudaErrorInvalidValue;
+  *devicePointer = hostPointer;
   return cudaSuccess;
-}
-
-// Reads `from` when the copy runs, also where it is pageable: a program that changes it before the
-// stream gets there is wrong here, and would be with pinned memory on a GPU.
-cudaError_t copyAsync(void* to, const void* from, size_t nBytes, cudaMemcpyKind kind,
-                      Stream& stream) {
-  const cudaError_t error = checkCopy(to, from, nBytes, kind);
-  if (error != cudaSuccess || nBytes == 0) return error;
-  return perform(stream, cudaGraphNodeTypeMemcpy,
-                 [=](Stream& lane) { lane.submit([=] { std::memmove(to, from, nBytes); }); });
-}
-
-cudaError_t fillAsync(void* memory, int value, size_t nBytes, Stream& stream) {
-  if (nBytes == 0) return cudaSuccess;
-  if (placeOf(memory, nBytes) != Place::reachable) return cudaErrorInvalidValue;
-  return perform(stream, cudaGraphNodeTypeMemset,
-                 [=](Stream& lane) { lane.submit([=] { std::memset(memory, value, nBytes); }); });
-}
-
-cudaError_t fill(void* memory, int value, size_t nBytes) {
-  const auto stream = findStream(cudaStreamLegacy);
-  const cudaError_t error = checkWait(*stream);
-  return error == cudaSuccess ? fillAsync(memory, value, nBytes, *stream) : error;
 }
 
 // The memory is there at once, which is earlier than the stream promises.
 cudaError_t allocateAsync(void** memory, size_t nBytes, Stream& stream) {
   if (memory == nullptr) return cudaErrorInvalidValue;
   if (const cudaError_t error = checkUncaptured(stream); error != cudaSuccess) return error;
-  return Memory::instance().allocate(cudaMemoryTypeDevice, nBytes, memory);
+  return allocateFromPool(deviceOf(stream), nBytes, memory);
 }
 
 cudaError_t releaseAsync(void* memory, Stream& stream) {
   if (const cudaError_t error = checkUncaptured(stream); error != cudaSuccess) return error;
   if (memory == nullptr) return cudaSuccess;
-  if (!Memory::instance().owns(cudaMemoryTypeDevice, memory)) return cudaErrorInvalidValue;
-  stream.submit([memory] { Memory::instance().release(cudaMemoryTypeDevice, memory); });
+  if (!isDeviceBase(memory)) return cudaErrorInvalidValue;
+  stream.submit([memory] { releaseMemory(memory); });
   return cudaSuccess;
 }
 
@@ -120,8 +95,8 @@ cudaError_t describe(const void* pointer, cudaPointerAttributes* attributes) {
   *attributes = {};
   const auto allocation = Memory::instance().find(pointer);
   void* const address = const_cast<void*>(pointer);
-  attributes->type = allocation ? allocation->type : cudaMemoryTypeUnregistered;
-  attributes->device = allocation ? 0 : -2;  // cudaInvalidDeviceId
+  attributes->type = allocation ? allocation->traits.type : cudaMemoryTypeUnregistered;
+  attributes->device = allocation ? allocation->traits.device : cudaInvalidDeviceId;
   attributes->devicePointer = allocation ? address : nullptr;
   attributes->hostPointer = attributes->type == cudaMemoryTypeDevice ? nullptr : address;
   return cudaSuccess;
@@ -136,8 +111,12 @@ cudaError_t cudaMalloc(void** memory, size_t nBytes) {
   return api([&] { return allocate(cudaMemoryTypeDevice, memory, nBytes); });
 }
 
+cudaError_t cudaMallocManaged(void** memory, size_t nBytes, unsigned int flags) {
+  return api([&] { return allocateManaged(memory, nBytes, flags); });
+}
+
 cudaError_t cudaFree(void* memory) {
-  return api([&] { return release(cudaMemoryTypeDevice, memory); });
+  return api([&] { return release(memory, cudaErrorInvalidValue, isDeviceBase); });
 }
 
 cudaError_t cudaMallocHost(void** memory, size_t nBytes) {
@@ -152,17 +131,22 @@ cudaError_t cudaHostAlloc(void** memory, size_t nBytes, unsigned int flags) {
 }
 
 cudaError_t cudaFreeHost(void* memory) {
-  return api([&] { return release(cudaMemoryTypeHost, memory); });
+  return api([&] {
+    return release(memory, cudaErrorInvalidValue,
+                   [](const void* it) { return isHostBase(it, Origin::allocated); });
+  });
+}
+
+cudaError_t cudaHostRegister(void* memory, size_t nBytes, unsigned int flags) {
+  return api([&] { return registerHost(memory, nBytes, flags); });
+}
+
+cudaError_t cudaHostUnregister(void* memory) {
+  return api([&] { return unregisterHost(memory); });
 }
 
 cudaError_t cudaHostGetDevicePointer(void** devicePointer, void* hostPointer, unsigned int flags) {
-  return api([&] {
-    const auto allocation = Memory::instance().find(hostPointer);
-    if (devicePointer == nullptr || flags != 0) return cudaErrorInvalidValue;
-    if (!allocation || allocation->type != cudaMemoryTypeHost) return cudaErrorInvalidValue;
-    *devicePointer = hostPointer;
-    return cudaSuccess;
-  });
+  return api([&] { return mapHost(devicePointer, hostPointer, flags); });
 }
 
 cudaError_t cudaMallocAsync(void** memory, size_t nBytes, cudaStream_t stream) {
@@ -173,26 +157,10 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   return onStream(stream, [&](Stream& found) { return releaseAsync(memory, found); });
 }
 
-cudaError_t cudaMemcpy(void* to, const void* from, size_t nBytes, cudaMemcpyKind kind) {
-  return api([&] { return copy(to, from, nBytes, kind); });
-}
-
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t nBytes, cudaMemcpyKind kind,
-                            cudaStream_t stream) {
-  return onStream(stream, [&](Stream& found) { return copyAsync(to, from, nBytes, kind, found); });
-}
-
-cudaError_t cudaMemset(void* memory, int value, size_t nBytes) {
-  return api([&] { return fill(memory, value, nBytes); });
-}
-
-cudaError_t cudaMemsetAsync(void* memory, int value, size_t nBytes, cudaStream_t stream) {
-  return onStream(stream, [&](Stream& found) { return fillAsync(memory, value, nBytes, found); });
-}
-
 cudaError_t cudaMemGetInfo(size_t* nFree, size_t* nTotal) {
   return api([&] {
     if (nFree == nullptr || nTotal == nullptr) return cudaErrorInvalidValue;
+    useDevice();
     *nFree = Memory::instance().available();
     *nTotal = Memory::instance().total();
     return cudaSuccess;

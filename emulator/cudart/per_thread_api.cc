@@ -28,6 +28,12 @@ cudaError_t cudaMemcpyAsync_ptsz(void* to, const void* from, size_t nBytes, cuda
   return cudaMemcpyAsync(to, from, nBytes, kind, perThread(stream));
 }
 
+cudaError_t cudaMemcpy2DAsync_ptsz(void* to, size_t toPitch, const void* from, size_t fromPitch,
+                                   size_t width, size_t height, cudaMemcpyKind kind,
+                                   cudaStream_t stream) {
+  return cudaMemcpy2DAsync(to, toPitch, from, fromPitch, width, height, kind, perThread(stream));
+}
+
 cudaError_t cudaMemsetAsync_ptsz(void* memory, int value, size_t nBytes, cudaStream_t stream) {
   return cudaMemsetAsync(memory, value, nBytes, perThread(stream));
 }
@@ -46,6 +52,10 @@ cudaError_t cudaStreamGetFlags_ptsz(cudaStream_t stream, unsigned int* flags) {
 
 cudaError_t cudaStreamGetPriority_ptsz(cudaStream_t stream, int* priority) {
   return cudaStreamGetPriority(perThread(stream), priority);
+}
+
+cudaError_t cudaStreamGetDevice_ptsz(cudaStream_t stream, int* device) {
+  return cudaStreamGetDevice(perThread(stream), device);
 }
 
 cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream) {

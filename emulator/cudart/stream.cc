@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "emulator/cudart/api.h"
+#include "emulator/cudart/device.h"
 #include "emulator/cudart/handle_table.h"
 
 namespace cinch::cudart {
@@ -73,7 +74,7 @@ const QueueList* orderedWith(unsigned int flags) {
 
 const std::shared_ptr<Stream>& legacyStream() {
   static const auto* const stream =
-      new std::shared_ptr<Stream>(std::make_shared<Stream>(StreamTraits{kLegacy, 0}));
+      new std::shared_ptr<Stream>(std::make_shared<Stream>(StreamTraits{.flags = kLegacy}));
   return *stream;
 }
 
@@ -163,6 +164,11 @@ bool destroyStream(cudaStream_t handle) {
 
 void destroyAllStreams() {
   streams().handles.clear();
+}
+
+int deviceOf(const Stream& stream) {
+  const int device = stream.traits().device;
+  return device < 0 ? currentDevice() : device;
 }
 
 void synchronizeDevice() {

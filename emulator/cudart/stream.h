@@ -14,10 +14,11 @@
 
 namespace cinch::cudart {
 
-// What a stream is asked to be; priorities are accepted and change nothing.
+// What a stream is asked to be; priorities and devices are remembered and change nothing.
 struct StreamTraits {
   unsigned int flags = cudaStreamDefault;
   int priority = 0;
+  int device = -1;  // -1: the one that a caller uses, as for the null stream
 };
 
 // One stream. Its destructor lets submitted work finish, and does not wait for it. Thread-safe.
@@ -70,6 +71,9 @@ cudaStream_t createStream(StreamTraits traits);
 // False where the handle is not live, or is one of the three above.
 bool destroyStream(cudaStream_t handle);
 void destroyAllStreams();
+
+// The stream's device, or the calling thread's.
+int deviceOf(const Stream& stream);
 
 // Waits for all work that was submitted to any stream, also to those destroyed since.
 void synchronizeDevice();

@@ -2,15 +2,16 @@
 
 #include "emulator/cudart/api.h"
 #include "emulator/cudart/capture_rules.h"
+#include "emulator/cudart/device.h"
 #include "emulator/cudart/event.h"
 #include "emulator/cudart/stream.h"
 
 namespace cinch::cudart {
 namespace {
 
-cudaError_t create(cudaStream_t* stream, StreamTraits traits) {
-  if (stream == nullptr || traits.flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
-  *stream = createStream(traits);
+cudaError_t create(cudaStream_t* stream, unsigned int flags, int priority) {
+  if (stream == nullptr || flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
+  *stream = createStream({flags, priority, useDevice()});
   return cudaSuccess;
 }
 
@@ -57,15 +58,15 @@ cudaError_t addCallback(Stream& stream, cudaStream_t handle, cudaStreamCallback_
 using namespace cinch::cudart;
 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  return api([&] { return create(stream, {}); });
+  return api([&] { return create(stream, cudaStreamDefault, 0); });
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
-  return api([&] { return create(stream, {flags, 0}); });
+  return api([&] { return create(stream, flags, 0); });
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
-  return api([&] { return create(stream, {flags, priority}); });
+  return api([&] { return create(stream, flags, priority); });
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -84,6 +85,14 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
   return onStream(stream, [&](Stream& found) {
     if (priority == nullptr) return cudaErrorInvalidValue;
     *priority = found.traits().priority;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
+  return onStream(stream, [&](Stream& found) {
+    if (device == nullptr) return cudaErrorInvalidValue;
+    *device = deviceOf(found);
     return cudaSuccess;
   });
 }

@@ -7,6 +7,8 @@
 
 #include <stddef.h>
 
+#include "driver_types.h"
+
 #define CUDART_VERSION 13000
 #define CUDARTAPI
 #define CUDART_CB
@@ -22,268 +24,6 @@
 extern "C" {
 #endif
 
-enum cudaError {
-#define CINCH_CUDA_ERROR(name, value, text) name = value,
-#include "cuda_errors.def"
-#undef CINCH_CUDA_ERROR
-  cudaErrorApiFailureBase = 10000
-};
-
-enum cudaMemcpyKind {
-  cudaMemcpyHostToHost = 0,
-  cudaMemcpyHostToDevice = 1,
-  cudaMemcpyDeviceToHost = 2,
-  cudaMemcpyDeviceToDevice = 3,
-  cudaMemcpyDefault = 4
-};
-
-enum cudaMemoryType {
-  cudaMemoryTypeUnregistered = 0,
-  cudaMemoryTypeHost = 1,
-  cudaMemoryTypeDevice = 2,
-  cudaMemoryTypeManaged = 3
-};
-
-enum cudaStreamCaptureStatus {
-  cudaStreamCaptureStatusNone = 0,
-  cudaStreamCaptureStatusActive = 1,
-  cudaStreamCaptureStatusInvalidated = 2
-};
-
-enum cudaStreamCaptureMode {
-  cudaStreamCaptureModeGlobal = 0,
-  cudaStreamCaptureModeThreadLocal = 1,
-  cudaStreamCaptureModeRelaxed = 2
-};
-
-enum cudaGraphNodeType {
-  cudaGraphNodeTypeMemcpy = 1,
-  cudaGraphNodeTypeMemset = 2,
-  cudaGraphNodeTypeHost = 3,
-  cudaGraphNodeTypeGraph = 4,
-  cudaGraphNodeTypeWaitEvent = 6,
-  cudaGraphNodeTypeEventRecord = 7
-};
-
-enum cudaGraphInstantiateFlags {
-  cudaGraphInstantiateFlagAutoFreeOnLaunch = 1,
-  cudaGraphInstantiateFlagUpload = 2,
-  cudaGraphInstantiateFlagDeviceLaunch = 4,
-  cudaGraphInstantiateFlagUseNodePriority = 8
-};
-
-enum cudaGraphExecUpdateResult {
-  cudaGraphExecUpdateSuccess = 0,
-  cudaGraphExecUpdateError = 1,
-  cudaGraphExecUpdateErrorTopologyChanged = 2,
-  cudaGraphExecUpdateErrorNodeTypeChanged = 3
-};
-
-enum cudaUserObjectFlags { cudaUserObjectNoDestructorSync = 1 };
-enum cudaUserObjectRetainFlags { cudaGraphUserObjectMove = 1 };
-
-/* Attributes with a value other than 0 here; cudaDeviceGetAttribute answers 0 for the others. */
-enum cudaDeviceAttr {
-  cudaDevAttrMaxThreadsPerBlock = 1,
-  cudaDevAttrMaxBlockDimX = 2,
-  cudaDevAttrMaxBlockDimY = 3,
-  cudaDevAttrMaxBlockDimZ = 4,
-  cudaDevAttrMaxGridDimX = 5,
-  cudaDevAttrMaxGridDimY = 6,
-  cudaDevAttrMaxGridDimZ = 7,
-  cudaDevAttrMaxSharedMemoryPerBlock = 8,
-  cudaDevAttrWarpSize = 10,
-  cudaDevAttrMaxRegistersPerBlock = 12,
-  cudaDevAttrMultiProcessorCount = 16,
-  cudaDevAttrIntegrated = 18,
-  cudaDevAttrCanMapHostMemory = 19,
-  cudaDevAttrConcurrentKernels = 31,
-  cudaDevAttrPciBusId = 33,
-  cudaDevAttrPciDeviceId = 34,
-  cudaDevAttrMaxThreadsPerMultiProcessor = 39,
-  cudaDevAttrAsyncEngineCount = 40,
-  cudaDevAttrUnifiedAddressing = 41,
-  cudaDevAttrPciDomainId = 50,
-  cudaDevAttrComputeCapabilityMajor = 75,
-  cudaDevAttrComputeCapabilityMinor = 76,
-  cudaDevAttrStreamPrioritiesSupported = 78,
-  cudaDevAttrPageableMemoryAccess = 88,
-  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
-  cudaDevAttrMemoryPoolsSupported = 115,
-  cudaDevAttrMax = 148
-};
-
-#define cudaHostAllocDefault 0x00
-#define cudaHostAllocPortable 0x01
-#define cudaHostAllocMapped 0x02
-#define cudaHostAllocWriteCombined 0x04
-
-#define cudaStreamDefault 0x00
-#define cudaStreamNonBlocking 0x01
-
-#define cudaEventDefault 0x00
-#define cudaEventBlockingSync 0x01
-#define cudaEventDisableTiming 0x02
-#define cudaEventInterprocess 0x04
-#define cudaEventRecordDefault 0x00
-#define cudaEventRecordExternal 0x01
-#define cudaEventWaitDefault 0x00
-#define cudaEventWaitExternal 0x01
-
-typedef enum cudaError cudaError_t;
-typedef struct CUstream_st* cudaStream_t;
-typedef struct CUevent_st* cudaEvent_t;
-typedef struct CUgraph_st* cudaGraph_t;
-typedef struct CUgraphNode_st* cudaGraphNode_t;
-typedef struct CUkern_st* cudaKernel_t;
-typedef struct CUgraphExec_st* cudaGraphExec_t;
-typedef struct CUuserObject_st* cudaUserObject_t;
-typedef struct cudaLaunchConfig_st cudaLaunchConfig_t;
-typedef void (*cudaHostFn_t)(void* userData);
-typedef void (*cudaStreamCallback_t)(cudaStream_t stream, cudaError_t status, void* userData);
-
-/* Stand in for a handle: the null stream, and the calling thread's own default stream. */
-#define cudaStreamLegacy ((cudaStream_t)0x1)
-#define cudaStreamPerThread ((cudaStream_t)0x2)
-
-struct uint3 {
-  unsigned int x, y, z;
-};
-
-struct dim3 {
-  unsigned int x, y, z;
-#ifdef __cplusplus
-  constexpr dim3(unsigned int vx = 1, unsigned int vy = 1, unsigned int vz = 1)
-      : x(vx), y(vy), z(vz) {}
-#endif
-};
-
-#ifndef __cplusplus
-typedef struct uint3 uint3;
-typedef struct dim3 dim3;
-#endif
-
-typedef struct CUuuid_st {
-  char bytes[16];
-} cudaUUID_t;
-
-typedef struct cudaGraphEdgeData_st {
-  unsigned char from_port;
-  unsigned char to_port;
-  unsigned char type;
-  unsigned char reserved[5];
-} cudaGraphEdgeData;
-
-typedef struct cudaGraphExecUpdateResultInfo_st {
-  enum cudaGraphExecUpdateResult result;
-  cudaGraphNode_t errorNode;
-  cudaGraphNode_t errorFromNode;
-} cudaGraphExecUpdateResultInfo;
-
-struct cudaPointerAttributes {
-  enum cudaMemoryType type;
-  int device;
-  void* devicePointer;
-  void* hostPointer;
-  long reserved[8];
-};
-
-struct cudaDeviceProp {
-  char name[256];
-  cudaUUID_t uuid;
-  char luid[8];
-  unsigned int luidDeviceNodeMask;
-  size_t totalGlobalMem;
-  size_t sharedMemPerBlock;
-  int regsPerBlock;
-  int warpSize;
-  size_t memPitch;
-  int maxThreadsPerBlock;
-  int maxThreadsDim[3];
-  int maxGridSize[3];
-  size_t totalConstMem;
-  int major;
-  int minor;
-  size_t textureAlignment;
-  size_t texturePitchAlignment;
-  int multiProcessorCount;
-  int integrated;
-  int canMapHostMemory;
-  int maxTexture1D;
-  int maxTexture1DMipmap;
-  int maxTexture2D[2];
-  int maxTexture2DMipmap[2];
-  int maxTexture2DLinear[3];
-  int maxTexture2DGather[2];
-  int maxTexture3D[3];
-  int maxTexture3DAlt[3];
-  int maxTextureCubemap;
-  int maxTexture1DLayered[2];
-  int maxTexture2DLayered[3];
-  int maxTextureCubemapLayered[2];
-  int maxSurface1D;
-  int maxSurface2D[2];
-  int maxSurface3D[3];
-  int maxSurface1DLayered[2];
-  int maxSurface2DLayered[3];
-  int maxSurfaceCubemap;
-  int maxSurfaceCubemapLayered[2];
-  size_t surfaceAlignment;
-  int concurrentKernels;
-  int ECCEnabled;
-  int pciBusID;
-  int pciDeviceID;
-  int pciDomainID;
-  int tccDriver;
-  int asyncEngineCount;
-  int unifiedAddressing;
-  int memoryBusWidth;
-  int l2CacheSize;
-  int persistingL2CacheMaxSize;
-  int maxThreadsPerMultiProcessor;
-  int streamPrioritiesSupported;
-  int globalL1CacheSupported;
-  int localL1CacheSupported;
-  size_t sharedMemPerMultiprocessor;
-  int regsPerMultiprocessor;
-  int managedMemory;
-  int isMultiGpuBoard;
-  int multiGpuBoardGroupID;
-  int hostNativeAtomicSupported;
-  int pageableMemoryAccess;
-  int concurrentManagedAccess;
-  int computePreemptionSupported;
-  int canUseHostPointerForRegisteredMem;
-  int cooperativeLaunch;
-  size_t sharedMemPerBlockOptin;
-  int pageableMemoryAccessUsesHostPageTables;
-  int directManagedMemAccessFromHost;
-  int maxBlocksPerMultiProcessor;
-  int accessPolicyMaxWindowSize;
-  size_t reservedSharedMemPerBlock;
-  int hostRegisterSupported;
-  int sparseCudaArraySupported;
-  int hostRegisterReadOnlySupported;
-  int timelineSemaphoreInteropSupported;
-  int memoryPoolsSupported;
-  int gpuDirectRDMASupported;
-  unsigned int gpuDirectRDMAFlushWritesOptions;
-  int gpuDirectRDMAWritesOrdering;
-  unsigned int memoryPoolSupportedHandleTypes;
-  int deferredMappingCudaArraySupported;
-  int ipcEventSupported;
-  int clusterLaunch;
-  int unifiedFunctionPointers;
-  int deviceNumaConfig;
-  int deviceNumaId;
-  int mpsEnabled;
-  int hostNumaId;
-  unsigned int gpuPciDeviceID;
-  unsigned int gpuPciSubsystemID;
-  int hostNumaMultinodeIpcSupported;
-  int reserved[56];
-};
-
 /* Errors and versions */
 cudaError_t cudaGetLastError(void);
 cudaError_t cudaPeekAtLastError(void);
@@ -291,6 +31,9 @@ const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaGetDriverEntryPointByVersion(
+    const char* symbol, void** function, unsigned int version, unsigned long long flags,
+    enum cudaDriverEntryPointQueryResult* status CINCH_CUDART_DEFAULT(0));
 
 /* Devices */
 cudaError_t cudaGetDeviceCount(int* count);
@@ -302,6 +45,8 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device);
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
 cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaDeviceReset(void);
+cudaError_t cudaDeviceCanAccessPeer(int* canAccess, int device, int peer);
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags);
 
 /* Memory */
 cudaError_t cudaMalloc(void** memory, size_t nBytes);
@@ -309,17 +54,47 @@ cudaError_t cudaFree(void* memory);
 cudaError_t cudaMallocHost(void** memory, size_t nBytes);
 cudaError_t cudaHostAlloc(void** memory, size_t nBytes, unsigned int flags);
 cudaError_t cudaFreeHost(void* memory);
+cudaError_t cudaHostRegister(void* memory, size_t nBytes, unsigned int flags);
+cudaError_t cudaHostUnregister(void* memory);
+cudaError_t cudaMallocManaged(void** memory, size_t nBytes,
+                              unsigned int flags CINCH_CUDART_DEFAULT(cudaMemAttachGlobal));
 cudaError_t cudaHostGetDevicePointer(void** devicePointer, void* hostPointer, unsigned int flags);
 cudaError_t cudaMallocAsync(void** memory, size_t nBytes, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream);
 cudaError_t cudaMemcpy(void* to, const void* from, size_t nBytes, enum cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t nBytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream CINCH_CUDART_DEFAULT(0));
+cudaError_t cudaMemcpy2DAsync(void* to, size_t toPitch, const void* from, size_t fromPitch,
+                              size_t width, size_t height, enum cudaMemcpyKind kind,
+                              cudaStream_t stream CINCH_CUDART_DEFAULT(0));
+cudaError_t cudaMemcpyPeerAsync(void* to, int toDevice, const void* from, int fromDevice,
+                                size_t nBytes, cudaStream_t stream CINCH_CUDART_DEFAULT(0));
 cudaError_t cudaMemset(void* memory, int value, size_t nBytes);
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t nBytes,
                             cudaStream_t stream CINCH_CUDART_DEFAULT(0));
 cudaError_t cudaMemGetInfo(size_t* nFree, size_t* nTotal);
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes* attributes, const void* pointer);
+
+/* The pool of a device that cudaMallocAsync takes memory from */
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device);
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute,
+                                    void* value);
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute,
+                                    void* value);
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc* accesses,
+                                 size_t nAccesses);
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t nBytesToKeep);
+cudaError_t cudaDeviceGetGraphMemAttribute(int device, enum cudaGraphMemAttributeType attribute,
+                                           void* value);
+cudaError_t cudaDeviceSetGraphMemAttribute(int device, enum cudaGraphMemAttributeType attribute,
+                                           void* value);
+
+/* Sharing memory and events with other processes: cudaErrorNotSupported */
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory);
+cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle, unsigned int flags);
+cudaError_t cudaIpcCloseMemHandle(void* memory);
+cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event);
+cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t handle);
 
 /* Streams */
 cudaError_t cudaStreamCreate(cudaStream_t* stream);
@@ -328,6 +103,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flag
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int* flags);
 cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority);
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
@@ -344,6 +120,14 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCapture
                                      const cudaGraphNode_t** nodes CINCH_CUDART_DEFAULT(0),
                                      const cudaGraphEdgeData** edges CINCH_CUDART_DEFAULT(0),
                                      size_t* nNodes CINCH_CUDART_DEFAULT(0));
+/* Not supported: a capture always makes a graph of its own, in the order of the calls. */
+cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
+                                          const cudaGraphNode_t* nodes,
+                                          const cudaGraphEdgeData* edges, size_t nNodes,
+                                          enum cudaStreamCaptureMode mode);
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* nodes,
+                                                const cudaGraphEdgeData* edges, size_t nNodes,
+                                                unsigned int flags CINCH_CUDART_DEFAULT(0));
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode* mode);
 
 /* Graphs */
@@ -359,6 +143,15 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* nNodes);
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType* type);
+/* The next three are not supported: graphs come from captures alone. */
+cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
+                             const cudaGraphEdgeData* edges, size_t nAfter,
+                             struct cudaGraphNodeParams* parameters);
+cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle* handle, cudaGraph_t graph,
+                                             unsigned int value CINCH_CUDART_DEFAULT(0),
+                                             unsigned int flags CINCH_CUDART_DEFAULT(0));
+cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* nodes,
+                                         cudaGraphEdgeData* edges, size_t* nNodes);
 cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object,
                                       unsigned int count CINCH_CUDART_DEFAULT(1),
                                       unsigned int flags CINCH_CUDART_DEFAULT(0));
@@ -382,11 +175,46 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
-/* Kernels: there are none on a CPU, so every launch is cudaErrorNotSupported. */
+/* Kernels: there are none on a CPU, so every launch is cudaErrorNotSupported. What asks about a
+ * kernel gets the figures of a small one. */
 cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments,
                              size_t sharedBytes, cudaStream_t stream);
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
                                 void** arguments);
+cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block,
+                                        void** arguments, size_t sharedBytes, cudaStream_t stream);
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes* attributes, const void* function);
+cudaError_t cudaFuncSetAttribute(const void* function, enum cudaFuncAttribute attribute, int value);
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* nBlocks, const void* function,
+                                                          int blockSize, size_t sharedBytes);
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int* nBlocks, const void* function, int blockSize, size_t sharedBytes, unsigned int flags);
+
+/* Code that is loaded at run time, not supported, and variables of device code, which are no valid
+ * symbols here. */
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code,
+                                enum cudaJitOption* jitOptions, void** jitValues,
+                                unsigned int nJitOptions, enum cudaLibraryOption* options,
+                                void** values, unsigned int nOptions);
+cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* fileName,
+                                    enum cudaJitOption* jitOptions, void** jitValues,
+                                    unsigned int nJitOptions, enum cudaLibraryOption* options,
+                                    void** values, unsigned int nOptions);
+cudaError_t cudaLibraryUnload(cudaLibrary_t library);
+cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name);
+cudaError_t cudaLibraryGetKernelCount(unsigned int* count, cudaLibrary_t library);
+cudaError_t cudaLibraryGetGlobal(void** memory, size_t* nBytes, cudaLibrary_t library,
+                                 const char* name);
+cudaError_t cudaLibraryGetManaged(void** memory, size_t* nBytes, cudaLibrary_t library,
+                                  const char* name);
+cudaError_t cudaLibraryGetUnifiedFunction(void** function, cudaLibrary_t library,
+                                          const char* symbol);
+cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t kernel, enum cudaFuncAttribute attribute,
+                                            int value, int device);
+cudaError_t cudaGetSymbolAddress(void** memory, const void* symbol);
+cudaError_t cudaMemcpyToSymbol(
+    const void* symbol, const void* from, size_t nBytes, size_t offset CINCH_CUDART_DEFAULT(0),
+    enum cudaMemcpyKind kind CINCH_CUDART_DEFAULT(cudaMemcpyHostToDevice));
 
 #ifdef __cplusplus
 } /* extern "C" */

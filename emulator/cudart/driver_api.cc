@@ -1,0 +1,57 @@
+// The way from the runtime to the driver: the functions of libcuda.so.1, and of profilers.
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "emulator/cudart/api.h"
+#include "emulator/include/cuda_profiler_api.h"
+
+namespace cinch::cudart {
+namespace {
+
+// The emulator's own library, which lies beside this one; a machine may have NVIDIA's too. Null
+// where it is not there.
+void* openDriver() {
+  static const char here = 0;
+  Dl_info library;
+  if (dladdr(&here, &library) == 0) return nullptr;
+  const std::string path = library.dli_fname;
+  return dlopen((path.substr(0, path.rfind('/') + 1) + "libcuda.so.1").c_str(),
+                RTLD_NOW | RTLD_LOCAL);
+}
+
+void* findInDriver(const std::string& name) {
+  static void* const driver = openDriver();
+  if (driver == nullptr) return nullptr;
+  // Programs ask for a function without the ending that its newer forms have.
+  void* const newer = dlsym(driver, (name + "_v2").c_str());
+  return newer != nullptr ? newer : dlsym(driver, name.c_str());
+}
+
+}  // namespace
+}  // namespace cinch::cudart
+
+using namespace cinch::cudart;
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function,
+                                             unsigned int version, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* status) {
+  return api([&] {
+    if (symbol == nullptr || function == nullptr || version == 0) return cudaErrorInvalidValue;
+    *function = findInDriver(symbol);
+    if (status != nullptr)
+      *status =
+          *function == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
+    return cudaSuccess;
+  });
+}
+
+// No profiler is attached, which these do not count as an error.
+cudaError_t cudaProfilerStart() {
+  return api([] { return cudaSuccess; });
+}
+
+cudaError_t cudaProfilerStop() {
+  return api([] { return cudaSuccess; });
+}
