@@ -6,6 +6,7 @@
 #define CINCH_EMULATOR_NCCL_H_
 
 #include <cuda_runtime_api.h>
+#include <stdint.h>
 
 #include "common/nccl_types.h"
 
@@ -103,6 +104,55 @@ CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommDeregister, (const ncclComm_t comm, vo
 CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommWindowRegister,
                     (ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win, int winFlags));
 CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommWindowDeregister, (ncclComm_t comm, ncclWindow_t win));
+
+/* Of NCCL 2.28's device API, 2.29 and 2.30, for programs that need the names to load. The first two
+ * functions work, the others are ncclInvalidUsage. */
+typedef enum {
+  ncclStatGpuMemSuspend = 0,
+  ncclStatGpuMemSuspended = 1,
+  ncclStatGpuMemPersist = 2,
+  ncclStatGpuMemTotal = 3
+} ncclCommMemStat_t;
+
+typedef struct {
+  int opCnt;
+  int peer;
+  int sigIdx;
+  int ctx;
+} ncclWaitSignalDesc_t;
+
+typedef struct ncclDevComm ncclDevComm_t;
+typedef struct ncclDevCommRequirements ncclDevCommRequirements_t;
+
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommMemStats,
+                    (ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclWinGetUserPtr,
+                    (ncclComm_t comm, ncclWindow_t win, void** outUserPtr));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommSuspend, (ncclComm_t comm, int flags));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommResume, (ncclComm_t comm));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommGetUniqueId, (ncclComm_t comm, ncclUniqueId* uniqueId));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclCommGrow,
+                    (ncclComm_t comm, int nRanks, const ncclUniqueId* uniqueId, int rank,
+                     ncclComm_t* newcomm, ncclConfig_t* config));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclPutSignal,
+                    (const void* localbuff, size_t count, ncclDataType_t datatype, int peer,
+                     ncclWindow_t peerWin, size_t peerWinOffset, int sigIdx, int ctx,
+                     unsigned int flags, ncclComm_t comm, cudaStream_t stream));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclSignal,
+                    (int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm,
+                     cudaStream_t stream));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclWaitSignal,
+                    (int nDesc, ncclWaitSignalDesc_t* signalDescs, ncclComm_t comm,
+                     cudaStream_t stream));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclDevCommCreate,
+                    (ncclComm_t comm, const ncclDevCommRequirements_t* reqs,
+                     ncclDevComm_t* outDevComm));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclDevCommDestroy,
+                    (ncclComm_t comm, const ncclDevComm_t* devComm));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclGetLsaMultimemDevicePointer,
+                    (ncclWindow_t window, size_t offset, void** outPtr));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclGetPeerDevicePointer,
+                    (ncclWindow_t window, size_t offset, int peer, void** outPtr));
 
 #undef CINCH_NCCL_FUNCTION
 

@@ -18,6 +18,15 @@ class Registrations {
     return &entries_.emplace_back(Entry{kind, data, nBytes});
   }
 
+  // What was announced under the handle; null where it is not of this kind, or no longer.
+  void* find(Kind kind, const void* handle) const {
+    std::lock_guard lock(mutex_);
+    const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+      return entry.kind == kind && &entry == handle;
+    });
+    return found == entries_.end() ? nullptr : found->data;
+  }
+
   // False where the handle is not of this kind, or no longer.
   bool remove(Kind kind, const void* handle) {
     std::lock_guard lock(mutex_);
@@ -33,7 +42,7 @@ class Registrations {
     size_t nBytes;
   };
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::list<Entry> entries_;
 };
 

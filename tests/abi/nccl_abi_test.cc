@@ -59,6 +59,19 @@ constexpr const char* kFunctions[] = {
     "ncclCommDeregister",
     "ncclCommWindowRegister",
     "ncclCommWindowDeregister",
+    "ncclCommGetUniqueId",
+    "ncclCommGrow",
+    "ncclCommMemStats",
+    "ncclCommResume",
+    "ncclCommSuspend",
+    "ncclDevCommCreate",
+    "ncclDevCommDestroy",
+    "ncclGetLsaMultimemDevicePointer",
+    "ncclGetPeerDevicePointer",
+    "ncclPutSignal",
+    "ncclSignal",
+    "ncclWaitSignal",
+    "ncclWinGetUserPtr",
 };
 
 std::string outputOf(const std::string& command) {
