@@ -1,0 +1,1 @@
+"""Jobs as their users write them, one family a file. registry.py collects them."""

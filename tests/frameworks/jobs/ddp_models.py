@@ -1,0 +1,170 @@
+"""DistributedDataParallel around models that are not all parameters, or not all trained."""
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+from jobs.ddp import STEPS, train
+from jobs.workloads import N_CLASSES, N_FEATURES, batches, mlp
+from marks import mark, next_step
+from registry import finished, job
+
+
+def with_norms():
+    return nn.Sequential(nn.Linear(N_FEATURES, 512), nn.BatchNorm1d(512), nn.ReLU(),
+                         nn.Linear(512, 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Linear(512, N_CLASSES))
+
+
+@job(not_on_gloo="SyncBatchNorm is for GPUs alone")
+def ddp_sync_batch_norm(device):
+    model = DDP(nn.SyncBatchNorm.convert_sync_batchnorm(with_norms()).to(device))
+    return finished(train(model, device), model)
+
+
+def with_frozen(share, device):
+    """A model of which `share` of the parameters do not train: a projection in front of it."""
+    trained = mlp()
+    n_trained = sum(parameter.numel() for parameter in trained.parameters())
+    n_frozen = int(n_trained * share / (1 - share)) // N_FEATURES
+    frozen = nn.Linear(N_FEATURES, n_frozen, bias=False).requires_grad_(False)
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.frozen, self.trained = frozen, trained
+
+        def forward(self, inputs):
+            projected = self.frozen(inputs)
+            return self.trained(inputs + nn.functional.pad(projected, (0, N_FEATURES))[:, :N_FEATURES])
+
+    return Model().to(device)
+
+
+@job()
+def ddp_frozen_half_percent(device):
+    model = DDP(with_frozen(0.005, device))
+    return finished(train(model, device), model)
+
+
+@job()
+def ddp_frozen_5_percent(device):
+    model = DDP(with_frozen(0.05, device))
+    return finished(train(model, device), model)
+
+
+@job(back_ends_differ=True)
+def ddp_frozen_50_percent(device):
+    model = DDP(with_frozen(0.5, device))
+    return finished(train(model, device), model)
+
+
+class WithBuffer(nn.Module):
+    """A running mean of the inputs' random features: `share` of its floats are a buffer's."""
+
+    def __init__(self, share):
+        super().__init__()
+        self.body = mlp()
+        n_parameters = sum(parameter.numel() for parameter in self.body.parameters())
+        n_rows = round(n_parameters * share / (1 - share)) // N_FEATURES
+        self.register_buffer("mean", torch.zeros(n_rows, N_FEATURES))
+
+    def forward(self, inputs):
+        if self.training:
+            self.mean.lerp_(inputs.mean(0).expand_as(self.mean), 0.1)
+        return self.body(inputs - self.mean[0])
+
+
+@job()
+def ddp_buffers_1_percent(device):
+    model = DDP(WithBuffer(0.01).to(device))
+    return finished(train(model, device), model)
+
+
+@job()
+def ddp_buffers_5_percent(device):
+    model = DDP(WithBuffer(0.05).to(device))
+    return finished(train(model, device), model)
+
+
+@job()
+def ddp_wrapped_three_times(device):
+    """A stage of training after the other, each wrapped anew."""
+    model = mlp().to(device)
+    losses = []
+    for _ in range(3):
+        losses += train(DDP(model), device, 15)
+    return finished(losses, model)
+
+
+@job()
+def ddp_frozen_midway(device):
+    """The first layer trains for 15 steps only."""
+    model = mlp().to(device)
+    losses = train(DDP(model), device, 15)
+    model[0].requires_grad_(False)
+    losses += train(DDP(model), device, 20)
+    return finished(losses, model)
+
+
+@job()
+def ddp_gan(device):
+    """Two models, each with a group of its own."""
+    generator = DDP(mlp(last=N_FEATURES).to(device), process_group=dist.new_group())
+    critic = DDP(mlp(last=1).to(device), process_group=dist.new_group())
+    optimizers = [torch.optim.Adam(model.parameters(), lr=2e-4, betas=(0.5, 0.999))
+                  for model in (generator, critic)]
+    score = nn.functional.binary_cross_entropy_with_logits
+    losses = []
+    for real, _ in batches(STEPS, device):
+        fake = generator(torch.randn(real.shape, generator=torch.Generator().manual_seed(len(losses))).to(device))
+        both = critic(torch.cat([real, fake.detach()]))
+        true = torch.cat([torch.ones(len(real), 1), torch.zeros(len(real), 1)]).to(device)
+        with mark("gradients"):
+            score(both, true).backward()
+        optimizers[1].step()
+        optimizers[1].zero_grad()
+        critic.requires_grad_(False)
+        loss = score(critic.module(fake), torch.ones(len(real), 1, device=device))
+        with mark("gradients"):
+            loss.backward()
+        critic.requires_grad_(True)
+        optimizers[0].step()
+        optimizers[0].zero_grad()
+        losses.append(loss.detach())
+        next_step()
+    return finished(losses, [*generator.parameters(), *critic.parameters()])
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = mlp(last=256)
+
+    def forward(self, inputs):
+        return nn.functional.normalize(self.body(inputs), dim=1)
+
+
+@job(back_ends_differ=True)
+def ddp_contrastive(device):
+    """The features of all ranks are gathered in each step, as the loss compares them all."""
+    model = DDP(Encoder().to(device))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    losses = []
+    for inputs, _ in batches(STEPS, device, size=64):
+        noise = torch.randn(2, *inputs.shape, generator=torch.Generator().manual_seed(len(losses))).to(device)
+        views = model(torch.cat([inputs + 0.1 * noise[0], inputs + 0.1 * noise[1]]))
+        gathered = [torch.empty_like(views) for _ in range(dist.get_world_size())]
+        with mark("activations"):
+            dist.all_gather(gathered, views.detach())
+        gathered[dist.get_rank()] = views
+        first, second = torch.stack(gathered).chunk(2, dim=1)
+        logits = first.flatten(0, 1) @ second.flatten(0, 1).T / 0.1
+        loss = cross_entropy(logits, torch.arange(len(logits), device=device))
+        with mark("gradients"):
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+        next_step()
+    return finished(losses, model)

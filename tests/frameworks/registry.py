@@ -1,0 +1,75 @@
+"""The jobs that run on the emulator, by name, each with what is known about it beforehand."""
+import fnmatch
+import importlib
+import pkgutil
+from dataclasses import dataclass, field
+from typing import Callable
+
+
+@dataclass(frozen=True)
+class Job:
+    name: str
+    function: Callable  # function(device) -> Finished, on each rank
+    ranks: int = 2
+    # Whether all ranks must end with the same parameters, bit for bit.
+    replicated: bool = True
+    # Why it cannot be compared with the same job on CPU tensors over gloo; empty: it is.
+    not_on_gloo: str = ""
+    # Whether it has gradients that Cinch ought to compress; else nothing may be compressed.
+    compressible: bool = True
+    # What a call carries where the phase alone does not tell: (call, phase) -> phase.
+    truth: Callable | None = None
+    # PyTorch's older NCCL back end makes other calls for it.
+    back_ends_differ: bool = False
+    # The framework makes the process group.
+    makes_group: bool = False
+    imports: tuple = ()
+    environment: dict = field(default_factory=dict)
+    timeout: float = 120
+    family: str = ""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a rank's job ends with."""
+
+    loss: float
+    tensors: list  # its final parameters, or its share of them
+    intact: bool = True  # whether what the job itself can check came out right
+
+
+JOBS = {}
+
+
+def job(**facts):
+    """Registers the function as the job of its name."""
+
+    def register(function):
+        family = function.__module__.rsplit(".", 1)[-1]
+        assert function.__name__ not in JOBS, function.__name__
+        JOBS[function.__name__] = Job(function.__name__, function, family=family, **facts)
+        return function
+
+    return register
+
+
+def finished(losses, model, intact=True):
+    """Of the mean of the last losses, and a module or a list of tensors."""
+    last = [float(loss) for loss in losses[-5:]]
+    tensors = model.parameters() if hasattr(model, "parameters") else model
+    return Finished(sum(last) / len(last), [tensor.detach() for tensor in tensors], intact)
+
+
+def load():
+    """All jobs. This imports PyTorch, but no framework on top of it: jobs import these themselves."""
+    import jobs
+
+    for module in pkgutil.iter_modules(jobs.__path__):
+        importlib.import_module(f"jobs.{module.name}")
+    return JOBS
+
+
+def chosen(patterns):
+    """The jobs whose name fits one of the patterns, or whose family is one of them."""
+    return [one for one in load().values()
+            if any(fnmatch.fnmatch(one.name, pattern) or one.family == pattern for pattern in patterns)]

@@ -1,0 +1,81 @@
+"""What a job's collectives carried, and what Cinch did with them: a call log joined with the job's marks.
+
+CINCH_CALL_LOG writes a line for each call, JOB_MARKS one for each change of the job's phase (marks.py);
+both have the time of CLOCK_MONOTONIC. Only calls that Cinch would consider are counted: floating-point
+numbers of 64 KiB and more.
+"""
+import bisect
+import json
+import os
+from dataclasses import dataclass
+
+BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8, "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8,
+         "half": 2, "float": 4, "double": 8}
+MIN_BYTES = 64 << 10
+REDUCTIONS = ("AllReduce", "ReduceScatter", "Reduce")
+
+
+@dataclass
+class Share:
+    """Of the calls of one class: their bytes, and those of the compressed ones."""
+
+    calls: int = 0
+    compressed_calls: int = 0
+    bytes: int = 0
+    compressed_bytes: int = 0
+
+    def add(self, n_bytes, compressed):
+        self.calls += 1
+        self.bytes += n_bytes
+        self.compressed_calls += compressed
+        self.compressed_bytes += n_bytes * compressed
+
+    @property
+    def share(self):
+        return self.compressed_bytes / self.bytes if self.bytes else 0.0
+
+
+def read_lines(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.endswith("\n")]
+
+
+def with_phases(calls, marks):
+    """(call, step, phase) of each: the phase that was marked last when the call was made."""
+    times = [mark["t"] for mark in marks]
+    for call in calls:
+        at = bisect.bisect_right(times, call["time"] * 1000) - 1
+        yield (call, marks[at]["step"], marks[at]["phase"]) if at >= 0 else (call, 0, "other")
+
+
+def n_bytes(call):
+    """What the call is given on this rank: ReduceScatter's count is that of one rank's result."""
+    whole = call["ranks"] if call["kind"] == "ReduceScatter" else 1
+    return call["count"] * whole * BYTES.get(call["type"], 0)
+
+
+def carried(call, phase, truth=None):
+    """What the call carries. Backward gathers weights, too, and only sums are gradients."""
+    if truth and (said := truth(call, phase)):
+        return said
+    if phase == "gradients" and call["kind"] not in REDUCTIONS:
+        return "weights" if call["kind"] == "AllGather" else "other"
+    return phase
+
+
+def shares(calls, marks, truth=None, from_step=0):
+    """{class: Share} of the calls from that step on."""
+    found = {}
+    for call, step, phase in with_phases(calls, marks):
+        if step >= from_step and n_bytes(call) >= MIN_BYTES:
+            what = carried(call, phase, truth)
+            found.setdefault(what, Share()).add(n_bytes(call), call["outcome"] == "compressed")
+    return found
+
+
+def of_process(folder, process, truth=None):
+    """(shares over all steps, shares over the last third) of the rank that was this process."""
+    base = os.path.join(folder, str(process))
+    calls, marks = read_lines(f"{base}.calls.jsonl"), read_lines(f"{base}.marks.jsonl")
+    last = max((mark["step"] for mark in marks), default=0)
+    return shares(calls, marks, truth), shares(calls, marks, truth, last - last // 3)
