@@ -41,6 +41,21 @@ def prepare_torch(torch):
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     torch.backends.cuda.enable_cudnn_sdp(False)
+    profile_without_cupti(torch)
+
+
+def profile_without_cupti(torch):
+    """CUPTI, which records what a GPU does, reaches into NVIDIA's driver and crashes without it. PyTorch
+    can do without: it then takes times of CUDA work from events."""
+    supported = torch._C._autograd._supported_activities
+    cuda = torch._C._profiler.ProfilerActivity.CUDA
+
+    def without_cuda():
+        return supported() - {cuda}
+
+    torch._C._autograd._supported_activities = without_cuda
+    torch.autograd._supported_activities = without_cuda
+    torch.autograd.profiler._supported_activities = without_cuda
 
 
 def refuse_triton(jit):
