@@ -7,7 +7,7 @@ numbers of 64 KiB and more.
 import bisect
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8, "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8,
          "half": 2, "float": 4, "double": 8}
@@ -29,10 +29,6 @@ class Share:
         self.bytes += n_bytes
         self.compressed_calls += compressed
         self.compressed_bytes += n_bytes * compressed
-
-    @property
-    def share(self):
-        return self.compressed_bytes / self.bytes if self.bytes else 0.0
 
 
 def read_lines(path):
@@ -74,8 +70,12 @@ def shares(calls, marks, truth=None, from_step=0):
 
 
 def of_process(folder, process, truth=None):
-    """(shares over all steps, shares over the last third) of the rank that was this process."""
+    """{"all": {class: share}, "last_third": ...} of the steps of the rank that was this process; None
+    without a call log."""
     base = os.path.join(folder, str(process))
+    if not os.path.exists(f"{base}.calls.jsonl"):
+        return None
     calls, marks = read_lines(f"{base}.calls.jsonl"), read_lines(f"{base}.marks.jsonl")
     last = max((mark["step"] for mark in marks), default=0)
-    return shares(calls, marks, truth), shares(calls, marks, truth, last - last // 3)
+    return {name: {what: asdict(share) for what, share in shares(calls, marks, truth, from_step).items()}
+            for name, from_step in (("all", 0), ("last_third", last - last // 3))}

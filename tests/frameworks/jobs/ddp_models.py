@@ -153,7 +153,7 @@ def ddp_contrastive(device):
     losses = []
     for inputs, _ in batches(STEPS, device, size=64):
         noise = torch.randn(2, *inputs.shape, generator=torch.Generator().manual_seed(len(losses))).to(device)
-        views = model(torch.cat([inputs + 0.1 * noise[0], inputs + 0.1 * noise[1]]))
+        views = model(torch.cat([inputs + noise[0], inputs + noise[1]]))
         gathered = [torch.empty_like(views) for _ in range(dist.get_world_size())]
         with mark("activations"):
             dist.all_gather(gathered, views.detach())

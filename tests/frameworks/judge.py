@@ -1,0 +1,148 @@
+"""What is right and what is wrong with a job's runs, one row for each job and back end.
+
+A run is what worker.py printed for a job. The rows are what docs/frameworks.md shows and what the test
+compares with known_failures.py.
+"""
+from dataclasses import asdict, dataclass, field
+
+from known_failures import KNOWN_FAILURES
+
+# Of the gradients' bytes in the last third of the steps. Calls below 64 KiB are not counted.
+ENOUGH_COMPRESSED = 0.9
+
+# How much higher the loss may be under Cinch, as a share of plain's; below half of a unit in a
+# hundred it is noise.
+LOSS_TOLERANCE, LOSS_NOISE = 0.05, 0.02
+
+
+@dataclass
+class Row:
+    job: str
+    family: str = ""
+    plain_loss: float | None = None
+    cinch_loss: float | None = None
+    # Shares of the gradients' bytes that were compressed: over all steps, over the last third.
+    compressed: float | None = None
+    compressed_at_the_end: float | None = None
+    # Calls that carried anything else and were compressed, by what they carried.
+    inexact_calls: dict = field(default_factory=dict)
+    gloo: str = "not run"  # "equal", "different", or why it cannot be compared
+    # Check by check, what is wrong.
+    wrong: dict = field(default_factory=dict)
+    known_failure: str = ""
+
+    def as_json(self):
+        return asdict(self)
+
+    @property
+    def unexpected(self):
+        """Sentences: what is wrong and not known, and what is known and not wrong."""
+        known = KNOWN_FAILURES.get(self.job)
+        expected = set(known.checks) if known else set()
+        return [f"{check}: {text}" for check, text in self.wrong.items() if check not in expected] + [
+            f"{check}: is listed in known_failures.py and right now: take it off the list"
+            for check in sorted(expected - set(self.wrong))]
+
+
+def loss_of(run):
+    return sum(rank["loss"] for rank in run["ranks"]) / len(run["ranks"])
+
+
+def has_ended(run):
+    return not run["errors"]
+
+
+def parameters(run):
+    return [rank["parameters"] for rank in run["ranks"]]
+
+
+def check_run(row, name, run):
+    """What must hold of each run by itself."""
+    if not has_ended(run):
+        row.wrong[f"{name} ends"] = run["errors"][0].strip().splitlines()[-1]
+    elif run["replicated"] and len(set(parameters(run))) > 1:
+        row.wrong[f"{name} is the same on all ranks"] = "the final parameters differ"
+
+
+def compare_with_gloo(row, plain, gloo):
+    if "skipped" in gloo:
+        row.gloo = gloo["skipped"]
+        return
+    check_run(row, "gloo", gloo)
+    if not has_ended(plain) or not has_ended(gloo):
+        return
+    row.gloo = "equal" if parameters(plain) == parameters(gloo) else "different"
+    if row.gloo == "different":
+        row.wrong["plain equals gloo"] = "the final parameters differ"
+
+
+def check_carried(row, cinch):
+    """What was compressed, by the call logs of all ranks."""
+    logs = [rank["carried"] for rank in cinch["ranks"] if rank["carried"]]
+    if not logs:
+        return
+    whole, last = ([log[when].get("gradients") for log in logs] for when in ("all", "last_third"))
+    row.compressed = share(whole)
+    row.compressed_at_the_end = share(last)
+    if cinch["compressible"] and row.compressed_at_the_end < ENOUGH_COMPRESSED:
+        row.wrong["gradients are compressed"] = (
+            f"{row.compressed:.0%} of their bytes, {row.compressed_at_the_end:.0%} in the last third of the steps")
+    for log in logs:
+        for what, found in log["all"].items():
+            if what != "gradients" and found["compressed_calls"]:
+                row.inexact_calls[what] = row.inexact_calls.get(what, 0) + found["compressed_calls"]
+    if row.inexact_calls:
+        row.wrong["what is no gradient stays exact"] = ", ".join(
+            f"{n} calls that carried {what} were compressed" for what, n in row.inexact_calls.items())
+
+
+def share(found):
+    found = [one for one in found if one]
+    whole = sum(one["bytes"] for one in found)
+    return sum(one["compressed_bytes"] for one in found) / whole if whole else 0.0
+
+
+def check_cinch(row, plain, cinch):
+    check_run(row, "Cinch", cinch)
+    if not has_ended(cinch):
+        return
+    row.cinch_loss = loss_of(cinch)
+    check_carried(row, cinch)
+    if not all(rank["intact"] for rank in cinch["ranks"]):
+        row.wrong["what is no gradient stays exact"] = "the job's own check of its sums failed"
+    if has_ended(plain):
+        above = row.cinch_loss - row.plain_loss
+        if above > max(LOSS_TOLERANCE * abs(row.plain_loss), LOSS_NOISE):
+            row.wrong["the loss is plain's"] = f"{row.cinch_loss:.4f} instead of {row.plain_loss:.4f}"
+
+
+def judge(name, runs):
+    """The row of a job on one back end; `runs`: by variant, of "plain", "cinch" and "gloo" those there are."""
+    row = Row(name)
+    if plain := runs.get("plain"):
+        row.family = plain["family"]
+        check_run(row, "plain", plain)
+        if has_ended(plain):
+            row.plain_loss = loss_of(plain)
+        if "gloo" in runs:
+            compare_with_gloo(row, plain, runs["gloo"])
+        if "cinch" in runs:
+            check_cinch(row, plain, runs["cinch"])
+    if known := KNOWN_FAILURES.get(name):
+        row.known_failure = known.right
+    return row
+
+
+def rows(results):
+    """Of {variant: {job: run}}: all rows, those of the older back end with [old] behind the name."""
+    found = []
+    for ending, mark in (("", ""), ("-old", "[old]")):
+        names = results.get(f"plain{ending}", {})
+        for name, run in names.items():
+            if "skipped" in run:
+                continue
+            variants = {"plain": f"plain{ending}", "cinch": f"cinch{ending}"}
+            variants |= {"gloo": "gloo"} if not ending else {}
+            found.append(judge(name + mark, {short: results[long][name] for short, long in variants.items()
+                                             if name in results.get(long, {})}))
+    return found
