@@ -78,6 +78,9 @@ class _Reasons(logging.Handler):
 
 def run(tests, name, folder, rank):
     """Runs a test's part of `rank` as a spawned process would."""
+    # No torchrun starts these tests: they take the device whose number is the rank's, and the new back end
+    # would take LOCAL_RANK's.
+    os.environ.pop("LOCAL_RANK", None)
     reasons = _Reasons()
     logging.getLogger("torch.testing._internal.common_distributed").addHandler(reasons)
     messages, pipe = multiprocessing.Pipe()

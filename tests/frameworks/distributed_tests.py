@@ -12,6 +12,7 @@ not list, or one passed that it lists.
 """
 import argparse
 import fnmatch
+import glob
 import json
 import os
 import sys
@@ -24,6 +25,11 @@ import ranks
 
 TIMEOUT_SECONDS = 120
 PASSED, SKIPPED, FAILED, TIMED_OUT = "passed", "skipped", "failed", "timed out"
+
+
+# What may be compressed is, whatever that costs. Detection is as always, so that what is no gradient stays
+# exact.
+ALWAYS_COMPRESS = {"CINCH_STRATEGY": "sra"}
 
 
 def under_cinch():
@@ -45,12 +51,11 @@ def chosen_names(tests, options):
 
 def first_line(text):
     """The line of a traceback that names the error, not those of the C++ stack behind it."""
-    error = ""
-    for line in text.splitlines():
-        if line and not line[0].isspace() and ("Error" in line or "Exception" in line):
-            error = line
-            break
-    return (error or text.strip().splitlines()[-1])[:300] if text.strip() else "no message"
+    lines = [line for line in text.splitlines() if line.strip()]
+    for i, line in enumerate(lines):
+        if not line[0].isspace() and ("Error" in line or "Exception" in line):
+            return " ".join(lines[i:i + 2])[:300]
+    return lines[-1][:300] if lines else "no message"
 
 
 def verdict(tests, name, outcomes):
@@ -75,19 +80,40 @@ def verdict(tests, name, outcomes):
     return (PASSED, "") if first.code == 0 else (FAILED, f"rank 0 ended with status {first.code}")
 
 
+def cinch_variables(folder):
+    if not under_cinch():
+        return {}
+    chosen = {name: os.environ.get(name, value) for name, value in ALWAYS_COMPRESS.items()}
+    return chosen | {"CINCH_STATS": os.path.join(folder, "cinch.%p")}
+
+
+def compressed_calls(folder):
+    """How many NCCL calls Cinch compressed, on both ranks together; 0 where there is no Cinch."""
+    n_calls = 0
+    for path in glob.glob(os.path.join(folder, "cinch.*.json")):
+        with open(path) as file:
+            report = json.load(file)
+        n_calls += sum(slot["calls"] for communicator in report["communicators"] for slot in communicator["slots"])
+    return n_calls
+
+
 def run_test(tests, name, options):
     method = getattr(tests, name)
     if getattr(method, "__unittest_skip__", False):
-        return {"result": SKIPPED, "reason": method.__unittest_skip_why__, "seconds": 0.0}
+        return {"result": SKIPPED, "reason": method.__unittest_skip_why__, "seconds": 0.0,
+                "compressed_calls": 0}
     started = time.monotonic()
     with distributed_rank.new_folder() as folder:
         outcomes = ranks.run_ranks(lambda rank: distributed_rank.run(tests, name, folder, rank),
-                                   distributed_rank.WORLD_SIZE, timeout=options.timeout)
+                                   distributed_rank.WORLD_SIZE, timeout=options.timeout,
+                                   environment=cinch_variables(folder))
+        n_compressed = compressed_calls(folder)
     result, reason = verdict(tests, name, outcomes)
     if options.output and result not in (PASSED, SKIPPED):
         for outcome in outcomes:
             print(f"--- rank {outcome.rank}\n{outcome.output}\n{outcome.error}\n{outcome.result}")
-    return {"result": result, "reason": reason, "seconds": round(time.monotonic() - started, 2)}
+    return {"result": result, "reason": reason, "seconds": round(time.monotonic() - started, 2),
+            "compressed_calls": n_compressed}
 
 
 def unexpected(name, found, expected):
