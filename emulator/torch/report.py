@@ -1,8 +1,164 @@
-"""What Cinch did with a job, in one screen, from the reports of its ranks."""
+"""What Cinch did with a job, in one screen, from the report of rank 0."""
 import glob
 import json
 import os
+import re
+import subprocess
+
+# What fits on a screen with the rest.
+MOST_CALLS = 8
+MOST_TIMED = 3
+MOST_REASONS = 3
 
 
 def summary(folder, setting, tool):
-    return "report"
+    """The text. `folder` has the reports of all processes, `tool` is the program cinch, which knows the reasons."""
+    found = find_first_rank(folder)
+    if found is None:
+        return ("== Cinch has nothing to report: the script made no NCCL communicator, or was ended before its first "
+                "report")
+    path, communicators = found
+    lines = [f"== What Cinch did, as rank 0 saw it: {setting}"]
+    lines += unusual_results(communicators)
+    calls = merged_calls(communicators)
+    lines += totals(calls, communicators)
+    lines += call_table(calls)
+    lines += timings(communicators)
+    lines += reasons(calls, explanations(tool, path))
+    return "\n".join(lines)
+
+
+def find_first_rank(folder):
+    """The path and the communicators of the process that is rank 0 of the largest communicator."""
+    best, best_size = None, 0
+    for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
+        try:
+            with open(path) as file:
+                communicators = json.load(file).get("communicators", [])
+        except (OSError, ValueError):  # not a report, or not one of rank's
+            continue
+        size = max((each["ranks"] for each in communicators if each["rank"] == 0), default=0)
+        if size > best_size:
+            best, best_size = (path, communicators), size
+    return best
+
+
+def unusual_results(communicators):
+    """Of the handshakes: only those that say more than that all is well."""
+    return [f"{each['name']}: {each['verdict']}" for each in communicators
+            if each["verdict"] != "all ranks run Cinch with the same settings"][:MOST_REASONS]
+
+
+def merged_calls(communicators):
+    """The calls of all communicators by name and class, the most bytes first."""
+    merged = {}
+    for communicator in communicators:
+        for call in communicator["calls"]:
+            into = merged.setdefault((call["name"], call["class"]), {
+                "name": call["name"], "class": call["class"], "calls": 0, "bytes": 0, "compressed": 0, "outcomes": {}})
+            for field in ("calls", "bytes", "compressed"):
+                into[field] += call[field]
+            for outcome, count in call["outcomes"].items():
+                into["outcomes"][outcome] = into["outcomes"].get(outcome, 0) + count
+    return sorted(merged.values(), key=lambda call: -call["bytes"])
+
+
+def totals(calls, communicators):
+    slots = [slot for communicator in communicators for slot in communicator["slots"]]
+    compressed = sum(slot["bytes_in"] for slot in slots)
+    wire = sum(slot["wire_bytes"] for slot in slots)
+    everything = sum(call["bytes"] for call in calls)
+    gradients = sum(call["bytes"] for call in calls if call["class"] == "gradient")
+    # A call's bytes are spread evenly over its repetitions.
+    gradients_compressed = sum(call["bytes"] * call["compressed"] / call["calls"] for call in calls
+                               if call["class"] == "gradient")
+    lines = []
+    if gradients:
+        lines.append(f"gradients        {amount(gradients)}, of which {percent(gradients_compressed, gradients)} compressed")
+    else:
+        lines.append("gradients        none recognised")
+    if compressed:
+        values = sum(slot["bytes_in"] * slot["bits_per_value"] for slot in slots) / compressed
+        lines.append(f"compressed       {amount(compressed)} to {amount(wire)}: {compressed / wire:.1f} times smaller, "
+                     f"{values:.2f} bits a value")
+    sent = everything - compressed + wire
+    lines.append(f"all NCCL calls   {amount(everything)} became {amount(sent)}" if everything else
+                 "all NCCL calls   none")
+    return lines
+
+
+def call_table(calls):
+    rows = [("CALL", "TAKEN FOR", "CALLS", "BYTES", "COMPRESSED", "OTHERS PASSED FOR")]
+    for call in calls[:MOST_CALLS]:
+        rows.append((call["name"], call["class"], str(call["calls"]), amount(call["bytes"]), str(call["compressed"]),
+                     ", ".join(passed_for(call)) or "-"))
+    lines = table(rows) if len(rows) > 1 else []
+    if len(calls) > MOST_CALLS:
+        rest = sum(call["bytes"] for call in calls[MOST_CALLS:])
+        lines.append(f"and {len(calls) - MOST_CALLS} others, {amount(rest)} in all")
+    return lines
+
+
+def passed_for(call):
+    """The reasons for which calls passed uncompressed, the most frequent first."""
+    counts = {name: count for name, count in call["outcomes"].items() if name != "compressed"}
+    return sorted(counts, key=lambda name: -counts[name])[:2]
+
+
+def timings(communicators):
+    """What the calls took both ways, and which was chosen, where Cinch has timed it."""
+    timed = [slot for communicator in communicators for slot in communicator["slots"]
+             if slot.get("strategy", {}).get("trials")]
+    timed.sort(key=lambda slot: -slot["bytes_in"])
+    rows = [("TIMED", "PLAIN", "COMPRESSED", "CHOICE")]
+    for slot in timed[:MOST_TIMED]:
+        strategy = slot["strategy"]
+        rows.append((slot["name"], f"{strategy['plain_us'] / 1e3:.1f} ms", f"{strategy['compressed_us'] / 1e3:.1f} ms",
+                     strategy["choice"]))
+    return table(rows) if timed else []
+
+
+def reasons(calls, explained):
+    """Why what is or may be a gradient passed, by bytes, with what to do."""
+    passed = {}
+    for call in calls:
+        if call["class"] in ("gradient", "unknown"):
+            for name in passed_for(call):
+                passed[name] = passed.get(name, 0) + call["bytes"] * call["outcomes"][name] / call["calls"]
+    lines = []
+    for name in sorted(passed, key=lambda name: -passed[name])[:MOST_REASONS]:
+        lines += explained.get(name, [])
+    return lines
+
+
+def explanations(tool, path):
+    """{reason: its lines} as `cinch explain --report` words them."""
+    try:
+        done = subprocess.run([tool, "explain", "--report", path], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    found, current = {}, None
+    for line in done.stdout.splitlines():
+        if match := re.match(r"([a-z][a-z_ -]*): ", line):
+            current = found.setdefault(match[1], [line])
+        elif current is not None and line.startswith("  "):
+            current.append(line)
+        else:
+            current = None
+    return found
+
+
+def table(rows):
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def percent(part, whole):
+    return f"{100 * part / whole:.0f} %"
+
+
+def amount(nbytes):
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if nbytes >= size:
+            return f"{nbytes / size:.1f} {unit}"
+    return f"{nbytes:.0f} B"
