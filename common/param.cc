@@ -16,6 +16,9 @@ namespace cinch {
 namespace {
 
 constexpr std::string_view kPrefix = "CINCH_";
+
+// Variables that the emulator reads, in processes where Cinch runs, too.
+constexpr std::string_view kEmulatorPrefixes[] = {"CINCH_EMULATOR_", "CINCH_TORCH_"};
 constexpr size_t kMaxQuoted = 64;
 
 // The constant part of one entry of the table.
@@ -118,13 +121,18 @@ const char* nearestName(const std::vector<ParamRow>& rows, std::string_view name
   return std::min_element(rows.begin(), rows.end(), nearer)->name;
 }
 
+bool isEmulators(std::string_view name) {
+  return std::any_of(std::begin(kEmulatorPrefixes), std::end(kEmulatorPrefixes),
+                     [name](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
 void warnOfUnknownNames(const char* const* environment, ParamSet& set) {
   std::set<std::string_view> seen;
   for (const ParamRow& row : set.rows) seen.insert(row.name);
   for (; *environment != nullptr; ++environment) {
     const std::string_view entry = *environment;
     const std::string_view name = entry.substr(0, entry.find('='));
-    if (!name.starts_with(kPrefix) || !seen.insert(name).second) continue;
+    if (!name.starts_with(kPrefix) || isEmulators(name) || !seen.insert(name).second) continue;
     // Only the start is compared: a name that is longer than any parameter's is like none of them.
     const char* nearest = nearestName(set.rows, name.substr(0, kMaxQuoted));
     set.warnings.push_back(quoted(name) + " is not a parameter of Cinch; did you mean " + nearest +

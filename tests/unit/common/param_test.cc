@@ -122,6 +122,12 @@ TEST(ReadParams, UnknownNameGetsTheNearestKnownOne) {
   }
 }
 
+TEST(ReadParams, TheEmulatorsVariablesAreNotCinchs) {
+  const ParamSet set = read({"CINCH_EMULATOR_LINKS=1", "CINCH_EMULATOR_DEVICES=2",
+                             "CINCH_TORCH_OPERATORS=/a"});
+  EXPECT_TRUE(set.warnings.empty()) << set.warnings[0];
+}
+
 TEST(ReadParams, OtherPeoplesVariablesAreNotLookedAt) {
   EXPECT_TRUE(
       read({"PATH=/bin", "CINCH=1", "XCINCH_MODE=1", "cinch_mode=off", "=", ""}).warnings.empty());
