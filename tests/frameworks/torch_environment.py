@@ -8,6 +8,15 @@ sys.path.append(os.path.join(ROOT, "emulator", "torch"))
 SKIPPED = 77
 
 
+def prepared(build):
+    """The environment that prepare.py has made, with the libraries of this build folder."""
+    import environment
+
+    if not environment.is_made():
+        skip("there is no environment with PyTorch; emulator/torch/environment.py makes it")
+    return environment.prepare(environment.environment_python(), build)
+
+
 def skip(reason):
     """Ends a test program that ctest is to count as skipped."""
     print(f"skipped: {reason}")
