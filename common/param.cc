@@ -199,6 +199,10 @@ std::string tracePath(const Params& params) {
   return pathOr(params.trace, "cinch.%h.%p");
 }
 
+std::string callLogPath(const Params& params) {
+  return pathOr(params.callLog, "cinch.%h.%p");
+}
+
 std::string cacheFolder(const Params& params) {
   if (!params.cacheDir.empty()) return expandPath(params.cacheDir);
   const auto below = [](const char* variable, const char* folder) {

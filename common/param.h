@@ -98,6 +98,7 @@ std::string statsPath(const Params& params);
 // The same of the metrics and CINCH_METRICS.
 std::string metricsPath(const Params& params);
 std::string tracePath(const Params& params);
+std::string callLogPath(const Params& params);
 
 // The folder of what was measured on this machine, expanded: empty where neither CINCH_CACHE_DIR
 // nor a home says which.

@@ -1,4 +1,5 @@
 // The end of a communicator, and questions about its health.
+#include "interpose/comm/call_log.h"
 #include "interpose/comm/family.h"
 #include "interpose/comm/memory_reserve.h"
 #include "interpose/comm/report_writer.h"
@@ -26,6 +27,7 @@ CINCH_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   const EntryGuard guard;
   auto state = take(guard, comm);
   if (state != nullptr) state->finish();
+  if (CallLog* const log = state != nullptr ? CallLog::instance() : nullptr) log->collect();
   const ncclResult_t result = CINCH_FORWARD(CINCH_REAL(), CommDestroy, comm);
   state.reset();  // takes the last figures
   if (guard.outermost() && Registry::instance().empty()) MemoryReserve::instance().release();

@@ -1,3 +1,4 @@
+#include "interpose/comm/call_log.h"
 #include "interpose/entry/entry.h"
 
 namespace cinch {
@@ -12,20 +13,28 @@ CINCH_EXPORT ncclResult_t ncclGroupStart() {
   const EntryGuard guard;
   const RealNccl* real = CINCH_REAL();
   const ncclResult_t result = CINCH_FORWARD(real, GroupStart);
-  if (guard.outermost() && result == ncclSuccess) OpenGroup::start(*real);
+  if (!guard.outermost() || result != ncclSuccess) return result;
+  OpenGroup::start(*real);
+  if (CallLog* const log = CallLog::instance()) log->groupStart();
   return result;
 }
 
 CINCH_EXPORT ncclResult_t ncclGroupEnd() {
   const EntryGuard guard;
   const RealNccl* real = CINCH_REAL();
-  return guard.outermost() && real != nullptr ? OpenGroup::end(*real)
-                                              : CINCH_FORWARD(real, GroupEnd);
+  if (!guard.outermost() || real == nullptr) return CINCH_FORWARD(real, GroupEnd);
+  const ncclResult_t result = OpenGroup::end(*real);
+  if (CallLog* const log = CallLog::instance()) log->groupEnd(result);
+  return result;
 }
 
 CINCH_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
   const EntryGuard guard;
   const RealNccl* real = CINCH_REAL();
-  if (guard.outermost() && real != nullptr) OpenGroup::forget(*real);
+  if (guard.outermost() && real != nullptr) {
+    OpenGroup::forget(*real);
+    // Readers of the log leave out what has failed, and these calls were not made.
+    if (CallLog* const log = CallLog::instance()) log->groupEnd(ncclInvalidUsage);
+  }
   return CINCH_FORWARD(real, GroupSimulateEnd, info);
 }

@@ -1,16 +1,10 @@
 // Point-to-point calls always pass, and do not enter the sequence: they are one rank's own affair.
 #include "interpose/comm/report_writer.h"
 #include "interpose/entry/entry.h"
+#include "interpose/execute/logged_call.h"
 
 namespace cinch {
 namespace {
-
-struct Message {
-  const void* buffer;
-  size_t count;
-  ncclDataType_t type;
-  int peer;
-};
 
 // All ways to make a communicator are followed: NCCL will not know another one either.
 bool isSound(const CommState* comm, const Message& message) {
@@ -26,13 +20,18 @@ ncclResult_t intercept(const EntryGuard& guard, const RealNccl* real, ncclComm_t
   if (!guard.outermost() || real == nullptr) return pass();
   const auto state = followed(guard, comm);
   const uint64_t nBytes = message.count * bytesOf(message.type);
-  if (state != nullptr)
-    state->countPass(Reason::kind, nBytes);
-  else
-    countOther(nBytes);
   OpenGroup* group = OpenGroup::of(*real);
-  if (group == nullptr) return pass();
-  return group->pass({.comm = comm, .isSound = isSound(state.get(), message)}, pass);
+  const auto forwarded = [&] {
+    if (group == nullptr) return pass();
+    return group->pass({.comm = comm, .isSound = isSound(state.get(), message)}, pass);
+  };
+  if (state == nullptr) {
+    countOther(nBytes);
+    return forwarded();
+  }
+  state->countPass(Reason::kind, nBytes);
+  const LoggedCall logged(CallLog::instance(), *state, message);
+  return logged.end(forwarded(), Reason::kind);
 }
 
 }  // namespace
@@ -44,7 +43,7 @@ CINCH_EXPORT ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_
                                    ncclComm_t comm, CUstream_st* stream) {
   const EntryGuard guard;
   const RealNccl* real = CINCH_REAL();
-  return intercept(guard, real, comm, {send, count, type, peer}, [=] {
+  return intercept(guard, real, comm, {send, count, type, peer, stream, true}, [=] {
     return CINCH_FORWARD(real, Send, send, count, type, peer, comm, stream);
   });
 }
@@ -53,7 +52,7 @@ CINCH_EXPORT ncclResult_t ncclRecv(void* recv, size_t count, ncclDataType_t type
                                    ncclComm_t comm, CUstream_st* stream) {
   const EntryGuard guard;
   const RealNccl* real = CINCH_REAL();
-  return intercept(guard, real, comm, {recv, count, type, peer}, [=] {
+  return intercept(guard, real, comm, {recv, count, type, peer, stream, false}, [=] {
     return CINCH_FORWARD(real, Recv, recv, count, type, peer, comm, stream);
   });
 }

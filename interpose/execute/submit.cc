@@ -1,5 +1,6 @@
 #include "interpose/execute/submit.h"
 
+#include "interpose/execute/logged_call.h"
 #include "interpose/execute/prepare.h"
 #include "interpose/execute/turn.h"
 #include "interpose/real/nccl_try.h"
@@ -143,13 +144,8 @@ ncclResult_t passInGroup(const std::shared_ptr<CommState>& comm, OpenGroup& grou
   return result;
 }
 
-}  // namespace
-
-ncclResult_t submit(const std::shared_ptr<CommState>& comm, const Collective& call,
-                    const Pass& pass) {
-  if (const auto settled = comm->settle(); !settled.ok())
-    return static_cast<ncclResult_t>(settled.error().status);
-  const Decided decided = decide(comm, call);
+ncclResult_t carryOut(const std::shared_ptr<CommState>& comm, const Decided& decided,
+                      const Collective& call, const Pass& pass) {
   OpenGroup* group = OpenGroup::of(comm->real);
   if (group != nullptr && decided.decision.counted)
     group->note(comm, decided.signature, decided.turn);
@@ -157,6 +153,17 @@ ncclResult_t submit(const std::shared_ptr<CommState>& comm, const Collective& ca
   comm->countPass(decided.decision.reason, call.count * bytesOf(call.type));
   return group == nullptr ? passNow(comm, decided, call, pass)
                           : passInGroup(comm, *group, decided, call, pass);
+}
+
+}  // namespace
+
+ncclResult_t submit(const std::shared_ptr<CommState>& comm, const Collective& call,
+                    const Pass& pass) {
+  if (const auto settled = comm->settle(); !settled.ok())
+    return static_cast<ncclResult_t>(settled.error().status);
+  const Decided decided = decide(comm, call);
+  const LoggedCall logged(CallLog::instance(), *comm, call);
+  return logged.end(carryOut(comm, decided, call, pass), decided.decision.reason);
 }
 
 }  // namespace cinch

@@ -50,6 +50,19 @@ const char* functionName(CallKind kind) {
   return kFunctions[static_cast<size_t>(kind)];
 }
 
+const char* kindName(CallKind kind) {
+  return functionName(kind) + kPrefix;
+}
+
+const char* opName(OpClass op) {
+  static constexpr const char* kNames[] = {"None", "Sum", "Avg", "PreMulSum", "Other"};
+  return kNames[static_cast<size_t>(op)];
+}
+
+const char* typeName(ncclDataType_t type) {
+  return known(type) ? kTypes[type].name : "unknown-type";
+}
+
 OpClass opClassOf(ncclRedOp_t op) {
   if (op == ncclSum) return OpClass::sum;
   return op == ncclAvg ? OpClass::avg : OpClass::other;
@@ -68,9 +81,8 @@ uint64_t bufferBytes(const Signature& signature, int nRanks) {
 }
 
 std::string describe(const Signature& signature) {
-  const char* type = known(signature.dataType) ? kTypes[signature.dataType].name : "unknown-type";
-  return std::string(functionName(signature.kind) + kPrefix) + " " + type + nameOf(signature.op) +
-         " x " + std::to_string(signature.count);
+  return std::string(kindName(signature.kind)) + " " + typeName(signature.dataType) +
+         nameOf(signature.op) + " x " + std::to_string(signature.count);
 }
 
 size_t SignatureHash::operator()(const Signature& signature) const {

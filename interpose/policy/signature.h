@@ -25,12 +25,16 @@ enum class CallKind : uint8_t {
 };
 // "ncclAllReduce"
 const char* functionName(CallKind kind);
+// "AllReduce"
+const char* kindName(CallKind kind);
 
 // User-created operations carry a handle that differs between ranks, so only the class counts.
 enum class OpClass : uint8_t { none, sum, avg, preMulSum, other };
 
 // The class of an operation that NCCL defines itself.
 OpClass opClassOf(ncclRedOp_t op);
+// "None" "Sum" "Avg" "PreMulSum" "Other"
+const char* opName(OpClass op);
 
 struct Signature {
   CallKind kind;
@@ -43,6 +47,8 @@ struct Signature {
 // "AllReduce fp32 Sum x 4194304", for the log and the report.
 std::string describe(const Signature& signature);
 
+// "fp32"; "unknown-type" for one that this version does not know.
+const char* typeName(ncclDataType_t type);
 // Bytes of one value; 0 for a type that this version does not know.
 uint32_t bytesOf(ncclDataType_t type);
 
