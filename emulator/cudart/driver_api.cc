@@ -34,17 +34,17 @@ void* findInDriver(const std::string& name) {
 
 using namespace cinch::cudart;
 
+// Does not start the runtime: programs look functions up while they load, and may fork afterwards.
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function,
                                              unsigned int version, unsigned long long,
                                              cudaDriverEntryPointQueryResult* status) {
-  return api([&] {
-    if (symbol == nullptr || function == nullptr || version == 0) return cudaErrorInvalidValue;
-    *function = findInDriver(symbol);
-    if (status != nullptr)
-      *status =
-          *function == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
-    return cudaSuccess;
-  });
+  if (symbol == nullptr || function == nullptr || version == 0)
+    return setError(cudaErrorInvalidValue);
+  *function = findInDriver(symbol);
+  if (status != nullptr)
+    *status =
+        *function == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
+  return cudaSuccess;
 }
 
 // No profiler is attached, which these do not count as an error.

@@ -8,6 +8,14 @@
     return CUDA_ERROR_NOT_SUPPORTED;                          \
   }
 
+// Tables that NVIDIA's own libraries share with its driver. NVRTC calls this without asking whether
+// it is there.
+extern "C" [[gnu::visibility("default")]] CUresult cuGetExportTable(const void** table,
+                                                                    const void*) {
+  if (table != nullptr) *table = nullptr;
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 // Code, and its launches
 CINCH_NOT_SUPPORTED(cuModuleLoad)
 CINCH_NOT_SUPPORTED(cuModuleLoadData)
