@@ -20,6 +20,7 @@ import time
 from dataclasses import dataclass
 
 import names
+import supervise
 from errors import Unusable
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -61,9 +62,12 @@ def variables(build, operators_library, cinch=False, environ=None):
     """The variables that a Python process needs beside those it has."""
     environ = os.environ if environ is None else environ
     emulator = os.path.join(build, "emulator")
+    libcinch = os.path.join(build, "lib", "libcinch.so")
+    if cinch and not os.path.exists(libcinch):
+        raise Unusable(f"{libcinch} is not there: build the target cinch, or leave out --build to have it built")
     # PyTorch's libraries look beside themselves first, but a library that is there already and has the name
     # they look for is taken. Cinch comes first, since its functions stand before NCCL's.
-    preloads = [os.path.join(build, "lib", "libcinch.so")] if cinch else []
+    preloads = [libcinch] if cinch else []
     preloads += [os.path.join(emulator, "libcudart.so.13"), os.path.join(emulator, "libnccl.so.2")]
     given = {
         "LD_PRELOAD": _joined(*preloads, environ.get("LD_PRELOAD")),
@@ -76,6 +80,8 @@ def variables(build, operators_library, cinch=False, environ=None):
         "OMP_NUM_THREADS": "1",
         # Each process would warn of its operators being replaced.
         "TORCH_CPP_LOG_LEVEL": "ERROR",
+        # Otherwise every job would leave a folder in /tmp.
+        "TORCHINDUCTOR_CACHE_DIR": os.path.join(cache_folder(), "inductor"),
     }
     return given | {name: value for name, value in defaults.items() if name not in environ}
 
@@ -164,7 +170,8 @@ def _run(command, folder, deadline, extra=None):
     clean = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "PYTHONPATH")}
     try:
         done = subprocess.run(command, env=clean | (extra or {}), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=limit)
+                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=limit,
+                              preexec_fn=supervise.end_with_parent)
     except subprocess.TimeoutExpired:
         raise Unusable(f"the environment in {folder} was not installed in the time that was given ({limit:.0f} s "
                        "for this step): the package index is slow, or this machine is. Start "

@@ -35,6 +35,7 @@ def parse(arguments):
     parser.add_argument("--python", metavar="PATH", help="of an environment of your own, with PyTorch for CUDA 13")
     parser.add_argument("--build", metavar="FOLDER", help="a build folder of Cinch, used as it is (default: build/, "
                         "which is brought up to date)")
+    parser.add_argument("--check-arguments", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("script", metavar="SCRIPT")
     parser.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="for the script")
     options = parser.parse_args(arguments)
@@ -140,11 +141,16 @@ def show_report(options, prepared, opened, scratch):
 
 def main():
     options = parse(sys.argv[1:])
+    if options.check_arguments:
+        return 0
     try:
         prepared = environment.prepare(options.python, options.build)
     except Unusable as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("== interrupted; what was half made is removed", file=sys.stderr)
+        return 130
     scratch = tempfile.mkdtemp(prefix="cinch-torch-")
 
     def clean_up():

@@ -66,24 +66,17 @@ def merged_calls(communicators):
 def totals(calls, communicators):
     slots = [slot for communicator in communicators for slot in communicator["slots"]]
     compressed = sum(slot["bytes_in"] for slot in slots)
-    wire = sum(slot["wire_bytes"] for slot in slots)
     everything = sum(call["bytes"] for call in calls)
-    gradients = sum(call["bytes"] for call in calls if call["class"] == "gradient")
-    # A call's bytes are spread evenly over its repetitions.
-    gradients_compressed = sum(call["bytes"] * call["compressed"] / call["calls"] for call in calls
-                               if call["class"] == "gradient")
-    lines = []
-    if gradients:
-        lines.append(f"gradients        {amount(gradients)}, of which {percent(gradients_compressed, gradients)} compressed")
-    else:
-        lines.append("gradients        none recognised")
+    gradients = [call for call in calls if call["class"] == "gradient"]
+    whole = sum(call["bytes"] for call in gradients)
+    # All repetitions of a call have the same size.
+    part = sum(call["bytes"] * call["compressed"] / call["calls"] for call in gradients)
+    lines = [f"gradients       {amount(whole)}, {percent(part, whole)} of it compressed" if whole else
+             "gradients       none recognised"]
     if compressed:
-        values = sum(slot["bytes_in"] * slot["bits_per_value"] for slot in slots) / compressed
-        lines.append(f"compressed       {amount(compressed)} to {amount(wire)}: {compressed / wire:.1f} times smaller, "
-                     f"{values:.2f} bits a value")
-    sent = everything - compressed + wire
-    lines.append(f"all NCCL calls   {amount(everything)} became {amount(sent)}" if everything else
-                 "all NCCL calls   none")
+        bits = sum(slot["bytes_in"] * slot["bits_per_value"] for slot in slots) / compressed
+        lines.append(f"compressed      {amount(compressed)}, to {bits:.2f} bits a value at the end")
+    lines.append(f"all NCCL calls  {amount(everything)}")
     return lines
 
 

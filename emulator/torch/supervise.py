@@ -66,7 +66,7 @@ def _keep(job, clean_up, first):
     """What the keeper does; returns its exit status."""
     # Of a session of its own: a terminal's Ctrl-C reaches the first process, which passes it on, once.
     os.setsid()
-    _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    end_with_parent(signal.SIGTERM)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     for number in SIGNALS:
         signal.signal(number, _interrupt)
@@ -92,14 +92,22 @@ def _keep(job, clean_up, first):
             sys.stderr.flush()
 
 
+def end_with_parent(number=signal.SIGKILL):
+    """For a new process: it gets this signal when its parent ends. To be given to subprocess as preexec_fn."""
+    _prctl(PR_SET_PDEATHSIG, number)
+
+
 def _interrupt(number, _frame):
     for later in SIGNALS:
         signal.signal(later, signal.SIG_IGN)
     raise Interrupted(number)
 
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
 def _prctl(option, value):
-    if ctypes.CDLL(None, use_errno=True).prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+    if _LIBC.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
@@ -109,7 +117,8 @@ def run_hosts(commands, environments):
     try:
         for command, environment in zip(commands, environments):
             # Not their session: a signal for the job is sent to each once, by this process.
-            hosts.append(subprocess.Popen(command, env=environment, start_new_session=True))
+            hosts.append(subprocess.Popen(command, env=environment, start_new_session=True,
+                                          preexec_fn=lambda: end_with_parent(signal.SIGTERM)))
         return _wait(hosts)
     finally:
         _stop(hosts)
