@@ -5,6 +5,7 @@
 session.py starts it with the variant's environment. It prints a line of JSON for each job as soon as it
 has ended; the ranks' files are in FOLDER/JOB.
 """
+import contextlib
 import hashlib
 import json
 import os
@@ -14,6 +15,21 @@ import time
 import ranks
 import registry
 import truth
+
+
+@contextlib.contextmanager
+def gpus_not_counted():
+    """Frameworks ask for GPUs when they are imported. An answer from CUDA would initialise it in this
+    process, and then no forked one could use it."""
+    import torch
+
+    asked = torch.cuda.device_count, torch.cuda.is_available
+    there = "CINCH_TORCH_OPERATORS" in os.environ  # the emulator's
+    torch.cuda.device_count, torch.cuda.is_available = lambda: int(there), lambda: there
+    try:
+        yield
+    finally:
+        torch.cuda.device_count, torch.cuda.is_available = asked
 
 
 def digest(tensors):
@@ -94,7 +110,8 @@ def run(job, variant, folder):
 
 def main(variant, folder, *patterns):
     jobs = registry.chosen(patterns)
-    ranks.import_early(sorted({module for job in jobs for module in job.imports}))
+    with gpus_not_counted():
+        ranks.import_early(sorted({module for job in jobs for module in job.imports}))
     for job in jobs:
         facts = {"job": job.name, "family": job.family, "replicated": job.replicated,
                  "compressible": job.compressible}
