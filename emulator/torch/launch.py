@@ -144,13 +144,14 @@ def main():
     if options.check_arguments:
         return 0
     try:
-        prepared = environment.prepare(options.python, options.build)
+        with supervise.interruptible():
+            prepared = environment.prepare(options.python, options.build)
     except Unusable as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("== interrupted; what was half made is removed", file=sys.stderr)
-        return 130
+    except supervise.Interrupted as interrupted:
+        print(f"== {interrupted}: nothing was started", file=sys.stderr)
+        return interrupted.status
     scratch = tempfile.mkdtemp(prefix="cinch-torch-")
 
     def clean_up():

@@ -27,7 +27,7 @@ POLL_SECONDS = 0.1
 
 
 class Interrupted(BaseException):
-    """A signal asks the keeper to end the job."""
+    """A signal asks for the end of the job, or of what is made for it."""
 
     def __init__(self, number):
         super().__init__(signal.Signals(number).name)
@@ -37,7 +37,7 @@ class Interrupted(BaseException):
 def supervised(job, clean_up):
     """The status of job(), which runs in the keeper. clean_up() is called in both processes at their end."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
-    first, received = os.getpid(), []
+    first = os.getpid()
     # Nothing is missed between the fork and the handlers.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     sys.stdout.flush()
@@ -47,7 +47,6 @@ def supervised(job, clean_up):
         os._exit(_keep(job, clean_up, first))
 
     def pass_on(number, _frame):
-        received.append(number)
         with contextlib.suppress(ProcessLookupError):
             os.kill(keeper, number)
 
@@ -60,6 +59,21 @@ def supervised(job, clean_up):
         end_descendants()
         clean_up()
     return 128 - status if status < 0 else status
+
+
+@contextlib.contextmanager
+def interruptible():
+    """Whatever the block has started is ended with it if a signal ends it, which raises Interrupted."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    before = {number: signal.signal(number, _interrupt) for number in SIGNALS}
+    try:
+        yield
+    except Interrupted:
+        end_descendants()
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _keep(job, clean_up, first):

@@ -223,17 +223,23 @@ class SuperviseTest(FolderTest):
     """A job of two hosts, each a shell that starts something which outlives it."""
 
     JOB = """
-import os, sys
+import os, subprocess, sys
 sys.path.insert(0, {modules!r})
 import supervise
 host = ["sh", "-c", "setsid sh -c 'trap \\"\\" TERM; echo $$ >> {folder}/pids; sleep 1000; :' & {rest}"]
 clean_up = lambda: os.path.exists({folder!r} + "/scratch") and os.rmdir({folder!r} + "/scratch")
+if {prepare!r}:
+    try:
+        with supervise.interruptible():
+            subprocess.run([*host[:2], host[2] + "& " + host[2]])
+    except supervise.Interrupted as interrupted:
+        sys.exit(interrupted.status)
 os.mkdir({folder!r} + "/scratch")
 sys.exit(supervise.supervised(lambda: supervise.run_hosts([host, host], [os.environ] * 2), clean_up))
 """
 
-    def start(self, rest):
-        job = self.JOB.format(modules=MODULES, folder=self.folder, rest=rest)
+    def start(self, rest, prepare=False):
+        job = self.JOB.format(modules=MODULES, folder=self.folder, rest=rest, prepare=prepare)
         process = subprocess.Popen([sys.executable, "-B", "-c", job], stderr=subprocess.DEVNULL)
         self.addCleanup(process.kill)
         deadline = time.monotonic() + 30
@@ -277,6 +283,12 @@ sys.exit(supervise.supervised(lambda: supervise.run_hosts([host, host], [os.envi
             self.assertEqual(job.wait(15), 128 + number)
             self.check_gone(0.5)
             os.remove(os.path.join(self.folder, "pids"))
+
+    def test_a_signal_while_things_are_made(self):
+        job = self.start("sleep 1000", prepare=True)
+        job.send_signal(signal.SIGTERM)
+        self.assertEqual(job.wait(15), 128 + signal.SIGTERM)
+        self.check_gone(0.5)
 
     def test_the_first_process_is_killed(self):
         job = self.start("sleep 1000")
