@@ -53,13 +53,36 @@ class FoldingTest(unittest.TestCase):
             for call in range(step % 3 if step < 60 else 1 + step // 7 % 2):
                 trace.call("Broadcast", "None", "fp32", 10 + call, call, "w")
                 expected.append([step, "0", "Broadcast", "None", "fp32", str(10 + call), str(call),
-                                 "w"])
+                                 "unknown", "w"])
         with tempfile.TemporaryDirectory() as folder:
             trace.write(pathlib.Path(folder))
             header, rows = trace_format.read(pathlib.Path(folder, "folded.csv"))
         self.assertEqual(rows, expected)
         self.assertLess(trace.text().count("\n"), len(rows))
         self.assertEqual(header, {"framework": "none", "origin": "none", "ranks": "2"})
+
+
+class ValuesTest(unittest.TestCase):
+    def test_reads_what_was_written(self):
+        trace = trace_format.Trace("sampled", "none", "none", (2,))
+        for _ in trace.train(10):
+            trace.call("AllReduce", "Sum", "fp32", 2000, 0, "m", thread="main")
+            trace.call("Broadcast", "None", "fp32", 2000, 0, "w", thread="main")
+            trace.sample([], ["3f80", "c000"])
+        with tempfile.TemporaryDirectory() as folder:
+            trace.write(pathlib.Path(folder), 60)
+            path = pathlib.Path(folder, "sampled.values")
+            self.assertLessEqual(path.stat().st_size, 60)
+            self.assertEqual(trace_format.read_values(path),
+                             {row: ([], [1, -2]) for row in (1, 3, 5)})
+
+    def test_files_belong_to_calls(self):
+        for path in FOLDER.glob("*.values"):
+            self.assertLess(path.stat().st_size, 200_000, path.name)
+            _, rows = trace_format.read(path.with_suffix(".csv"))
+            for number, (before, after) in trace_format.read_values(path).items():
+                self.assertIn(rows[number][4], ("fp32", "fp16", "bf16", "fp64"), path.name)
+                self.assertTrue(before or after, path.name)
 
 
 class TracesTest(unittest.TestCase):
@@ -75,30 +98,30 @@ class TracesTest(unittest.TestCase):
             self.assertLess(path.stat().st_size, 150_000, name)
             ranks = header["ranks"].split()
             for row in rows:
-                _, comm, kind, op, type_, count, buffer, truth = row
+                _, comm, kind, op, type_, count, buffer, thread, truth = row
                 self.assertLess(int(comm), len(ranks), row)
                 self.assertIn(kind, trace_format.KINDS, row)
                 self.assertIn(op, trace_format.OPS, row)
                 self.assertIn(type_, trace_format.TYPES, row)
-                self.assertEqual(op == "None", kind in ("AllGather", "Broadcast"), row)
+                self.assertEqual(op != "None", kind in ("AllReduce", "ReduceScatter", "Reduce"), row)
                 self.assertGreater(int(count), 0, row)
                 self.assertGreaterEqual(int(buffer), 0, row)
+                self.assertTrue(thread, row)
                 self.assertRegex(truth, "^(g[0-9]+|w|a|m)$", row)
 
     def test_steps_count_up(self):
         for name, _, _, rows in self.for_each():
             steps = [row[0] for row in rows]
             self.assertEqual(steps, sorted(steps), name)
-            self.assertEqual(set(steps), set(range(steps[-1] + 1)), name)
-            self.assertGreaterEqual(len(set(steps)), 40, name)
+            self.assertGreaterEqual(steps[0], 0, name)
+            self.assertGreaterEqual(steps[-1], 10, name)
 
     def test_equal_truth_means_equal_calls(self):
         for name, _, _, rows in self.for_each():
             calls = collections.defaultdict(set)
-            for _, comm, kind, op, type_, count, _, truth in rows:
+            for _, comm, kind, op, type_, count, _, _, truth in rows:
                 if truth.startswith("g"):
                     calls[truth].add((comm, kind, op, type_, count))
-            self.assertEqual(len(calls) > 0, name not in WITHOUT_GRADIENTS, name)
             for truth, seen in calls.items():
                 self.assertEqual(len(seen), 1, (name, truth))
 
@@ -110,7 +133,8 @@ class TracesTest(unittest.TestCase):
                     self.assertIn(row[4], ("fp32", "fp16", "bf16"), row)
 
     def test_every_step_brings_the_same_gradients_unless_said_otherwise(self):
-        for name in EXPECTED - WITHOUT_GRADIENTS - {"horovod", "gan", "ddp_freeze"}:
+        others = WITHOUT_GRADIENTS | {"horovod", "gan", "ddp_freeze"}
+        for name in (EXPECTED - others) & committed().keys():
             with self.subTest(name):
                 steps = collections.defaultdict(list)
                 for row in trace_format.read(committed()[name])[1]:

@@ -60,10 +60,15 @@ class Unfolder {
     std::vector<std::string> fields;
     std::istringstream in(line);
     for (std::string field; std::getline(in, field, ',');) fields.push_back(field);
-    if (fields.size() != 8) throw std::runtime_error("not a call: " + line);
+    if (fields.size() != 9) throw std::runtime_error("not a call: " + line);
     const Signature signature{kKinds.at(fields[2]), kOps.at(fields[3]), kTypes.at(fields[4]),
                               std::stoull(fields[5])};
-    return {std::stoi(fields[0]) + shift, std::stoi(fields[1]), signature, fields[6], fields[7]};
+    return {std::stoi(fields[0]) + shift,
+            std::stoi(fields[1]),
+            signature,
+            fields[6],
+            fields[7],
+            fields[8]};
   }
 
   const Lines& lines_;

@@ -15,7 +15,8 @@ struct TraceCall {
   int comm;
   Signature signature;
   std::string buffer;
-  std::string truth;  // "g12": gradients, of the same parameters as all other "g12"
+  std::string thread;  // "main", "autograd", ...
+  std::string truth;   // "g12": gradients, of the same parameters as all other "g12"
 
   bool isGradient() const { return truth.starts_with('g'); }
 };
