@@ -176,7 +176,7 @@ def run(names, build, folder):
     """Runs the jobs; what they leave is in FOLDER/JOB."""
     import environment
 
-    prepared = environment.prepare(build=build)
+    prepared = environment.prepare(sys.executable, build)
     values = os.environ | prepared.variables(cinch=True) | {"CINCH_MODE": "observe", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [prepared.python, os.path.join(HERE, "worker.py"), "cinch", folder, *names]
     done = subprocess.run(command, env=values, stdout=subprocess.PIPE, text=True, check=True)
