@@ -119,7 +119,7 @@ def make(deadline=None):
         if not is_made():  # by another process, in the meantime
             shutil.rmtree(folder, ignore_errors=True)
             check_machine(folder)
-            say(f"Installing PyTorch and its friends into {folder}: about 6 GB, some minutes, once")
+            say(f"Installing PyTorch and what its jobs need into {folder}: about 6 GB, some minutes, once")
             started = time.monotonic()
             try:
                 install(folder, deadline)

@@ -10,6 +10,9 @@ MOST_CALLS = 8
 MOST_TIMED = 3
 MOST_REASONS = 3
 
+# Frameworks exchange handfuls of integers besides: below this share of all bytes a call has no line of its own.
+LEAST_SHARE = 0.001
+
 
 def summary(folder, setting, tool):
     """The text. `folder` has the reports of all processes, `tool` is the program cinch, which knows the reasons."""
@@ -81,15 +84,16 @@ def totals(calls, communicators):
 
 
 def call_table(calls):
+    if not calls:
+        return []
+    least = LEAST_SHARE * sum(call["bytes"] for call in calls)
+    shown = [call for call in calls if call["bytes"] >= least][:MOST_CALLS]
     rows = [("CALL", "TAKEN FOR", "CALLS", "BYTES", "COMPRESSED", "OTHERS PASSED FOR")]
-    for call in calls[:MOST_CALLS]:
-        rows.append((call["name"], call["class"], str(call["calls"]), amount(call["bytes"]), str(call["compressed"]),
-                     ", ".join(passed_for(call)) or "-"))
-    lines = table(rows) if len(rows) > 1 else []
-    if len(calls) > MOST_CALLS:
-        rest = sum(call["bytes"] for call in calls[MOST_CALLS:])
-        lines.append(f"and {len(calls) - MOST_CALLS} others, {amount(rest)} in all")
-    return lines
+    rows += [(call["name"], call["class"], str(call["calls"]), amount(call["bytes"]), str(call["compressed"]),
+              ", ".join(passed_for(call)) or "-") for call in shown]
+    others = calls[len(shown):]
+    rest = [f"and {len(others)} others, {amount(sum(call['bytes'] for call in others))} in all"] if others else []
+    return table(rows) + rest
 
 
 def passed_for(call):

@@ -211,6 +211,12 @@ class ReportTest(unittest.TestCase):
                                  "compressed      16.0 kB, to 4.00 bits a value at the end",
                                  "all NCCL calls  40.0 kB"])
 
+    def test_small_calls_share_a_line(self):
+        small = dict(self.COMMUNICATOR["calls"][1], name="Broadcast int32 x 2", bytes=8)
+        lines = report.call_table([*self.COMMUNICATOR["calls"], small, small])
+        self.assertEqual([line.split()[0] for line in lines], ["CALL", "AllReduce", "Broadcast", "and"])
+        self.assertEqual(lines[-1], "and 2 others, 16 B in all")
+
     def test_only_what_may_be_a_gradient_is_explained(self):
         calls = report.merged_calls([self.COMMUNICATOR])
         self.assertEqual(report.reasons(calls, {"warmup": ["why"], "kind": ["never"]}), ["why"])
