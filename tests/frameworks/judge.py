@@ -23,7 +23,8 @@ class Row:
     cinch_loss: float | None = None
     # Shares of the gradients' bytes that were compressed: over all steps, over the last third.
     compressed: float | None = None
-    compressed_at_the_end: float | None = None
+    compressed_in_the_end: float | None = None
+    passed_because: str = ""  # the outcome of most gradients that passed in the end
     # Calls that carried anything else and were compressed, by what they carried.
     inexact_calls: dict = field(default_factory=dict)
     gloo: str = "not run"  # "equal", "different", or why it cannot be compared
@@ -81,12 +82,13 @@ def check_carried(row, cinch):
     logs = [rank["carried"] for rank in cinch["ranks"] if rank["carried"]]
     if not logs:
         return
-    whole, last = ([log[when].get("gradients") for log in logs] for when in ("all", "last_third"))
-    row.compressed = share(whole)
-    row.compressed_at_the_end = share(last)
-    if cinch["compressible"] and row.compressed_at_the_end < ENOUGH_COMPRESSED:
+    whole, end = ([log[when]["gradients"] for log in logs if "gradients" in log[when]] for when in ("all", "end"))
+    row.compressed, row.compressed_in_the_end = share(whole), share(end)
+    row.passed_because = most_frequent(end)
+    if cinch["compressible"] and row.compressed_in_the_end < ENOUGH_COMPRESSED:
         row.wrong["gradients are compressed"] = (
-            f"{row.compressed:.0%} of their bytes, {row.compressed_at_the_end:.0%} in the last third of the steps")
+            f"{row.compressed:.0%} of their bytes, {row.compressed_in_the_end:.0%} in the last third of the steps; "
+            f"passed: {row.passed_because}")
     for log in logs:
         for what, found in log["all"].items():
             if what != "gradients" and found["compressed_calls"]:
@@ -96,8 +98,16 @@ def check_carried(row, cinch):
             f"{n} calls that carried {what} were compressed" for what, n in row.inexact_calls.items())
 
 
+def most_frequent(found):
+    """The outcome that most bytes of those that passed had."""
+    sizes = {}
+    for one in found:
+        for outcome, size in one["passed"].items():
+            sizes[outcome] = sizes.get(outcome, 0) + size
+    return max(sizes, key=sizes.get, default="")
+
+
 def share(found):
-    found = [one for one in found if one]
     whole = sum(one["bytes"] for one in found)
     return sum(one["compressed_bytes"] for one in found) / whole if whole else 0.0
 
@@ -109,7 +119,7 @@ def check_cinch(row, plain, cinch):
     row.cinch_loss = loss_of(cinch)
     check_carried(row, cinch)
     if not all(rank["intact"] for rank in cinch["ranks"]):
-        row.wrong["what is no gradient stays exact"] = "the job's own check of its sums failed"
+        row.wrong.setdefault("what is no gradient stays exact", "the job's own check of its sums failed")
     if has_ended(plain):
         above = row.cinch_loss - row.plain_loss
         if above > max(LOSS_TOLERANCE * abs(row.plain_loss), LOSS_NOISE):

@@ -81,7 +81,7 @@ def number(value):
 def print_rows(rows):
     print(f"\n{'job':44} {'plain':>8} {'Cinch':>8} {'gradients compressed':>21}  others")
     for row in rows:
-        shares = f"{percent(row.compressed)} ({percent(row.compressed_at_the_end)})"
+        shares = f"{percent(row.compressed)} ({percent(row.compressed_in_the_end)})"
         others = "exact" if not row.inexact_calls else f"not exact: {row.inexact_calls}"
         print(f"{row.job:44} {number(row.plain_loss):>8} {number(row.cinch_loss):>8} {shares:>21}  {others}")
         for sentence in row.unexpected:

@@ -7,7 +7,7 @@ numbers of 64 KiB and more.
 import bisect
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8, "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8,
          "half": 2, "float": 4, "double": 8}
@@ -23,12 +23,17 @@ class Share:
     compressed_calls: int = 0
     bytes: int = 0
     compressed_bytes: int = 0
+    # Why the others passed: bytes by the outcome that the log has.
+    passed: dict = field(default_factory=dict)
 
-    def add(self, n_bytes, compressed):
+    def add(self, n_bytes, outcome):
         self.calls += 1
         self.bytes += n_bytes
-        self.compressed_calls += compressed
-        self.compressed_bytes += n_bytes * compressed
+        if outcome == "compressed":
+            self.compressed_calls += 1
+            self.compressed_bytes += n_bytes
+        else:
+            self.passed[outcome] = self.passed.get(outcome, 0) + n_bytes
 
 
 def read_lines(path):
@@ -59,23 +64,31 @@ def carried(call, phase, truth=None):
     return phase
 
 
-def shares(calls, marks, truth=None, from_step=0):
-    """{class: Share} of the calls from that step on."""
+def classified(calls, marks, truth=None):
+    """(what it carries, step, bytes, outcome) of each call that Cinch would consider."""
+    return [(carried(call, phase, truth), step, n_bytes(call), call["outcome"])
+            for call, step, phase in with_phases(calls, marks) if n_bytes(call) >= MIN_BYTES]
+
+
+def shares(lines):
+    """{class: Share}"""
     found = {}
-    for call, step, phase in with_phases(calls, marks):
-        if step >= from_step and n_bytes(call) >= MIN_BYTES:
-            what = carried(call, phase, truth)
-            found.setdefault(what, Share()).add(n_bytes(call), call["outcome"] == "compressed")
-    return found
+    for what, _, size, outcome in lines:
+        found.setdefault(what, Share()).add(size, outcome)
+    return {what: asdict(share) for what, share in found.items()}
+
+
+def in_the_end(lines):
+    """Those of the last third of the steps that had gradients."""
+    steps = sorted({step for what, step, *_ in lines if what == "gradients"})
+    return [line for line in lines if steps and line[1] >= steps[-(len(steps) + 2) // 3]]
 
 
 def of_process(folder, process, truth=None):
-    """{"all": {class: share}, "last_third": ...} of the steps of the rank that was this process; None
+    """{"all": {class: share}, "end": the same of the last third} of the rank that was this process; None
     without a call log."""
     base = os.path.join(folder, str(process))
     if not os.path.exists(f"{base}.calls.jsonl"):
         return None
-    calls, marks = read_lines(f"{base}.calls.jsonl"), read_lines(f"{base}.marks.jsonl")
-    last = max((mark["step"] for mark in marks), default=0)
-    return {name: {what: asdict(share) for what, share in shares(calls, marks, truth, from_step).items()}
-            for name, from_step in (("all", 0), ("last_third", last - last // 3))}
+    lines = classified(read_lines(f"{base}.calls.jsonl"), read_lines(f"{base}.marks.jsonl"), truth)
+    return {"all": shares(lines), "end": shares(in_the_end(lines))}

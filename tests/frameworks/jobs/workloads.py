@@ -61,9 +61,9 @@ def batches(steps, device, size=32, seed=0):
         yield inputs.to(device), (inputs @ teacher).argmax(1).to(device)
 
 
-def texts(steps, device, size=4, length=32, seed=0):
-    """(tokens, next tokens) of each step: each text counts up in steps of its own."""
-    generator = torch.Generator().manual_seed(1000 * seed + 200 + rank())
+def texts(steps, device, size=4, length=32, seed=0, same=False):
+    """(tokens, next tokens) of each step: each text counts up in steps of its own. `same`: on all ranks."""
+    generator = torch.Generator().manual_seed(1000 * seed + 200 + (0 if same else rank()))
     for _ in range(steps):
         first = torch.randint(N_TOKENS, (size, 1), generator=generator)
         stride = torch.randint(1, 5, (size, 1), generator=generator)

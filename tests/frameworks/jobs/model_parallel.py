@@ -1,0 +1,150 @@
+"""Models that are spread over the ranks: what these exchange within a step are activations."""
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel, SequenceParallel,
+                                               parallelize_module)
+
+from jobs.workloads import N_TOKENS, Block, text_loss, texts
+from marks import mark, next_step
+from registry import finished, job
+
+STEPS = 15
+
+
+class FeedForward(nn.Module):
+    def __init__(self, width=128):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return self.down(nn.functional.gelu(self.up(self.norm(x))))
+
+
+class Residual(nn.Module):
+    """Layers whose sum over the ranks has the size of the hidden states."""
+
+    def __init__(self, width=128, depth=3):
+        super().__init__()
+        self.embedding = nn.Embedding(N_TOKENS, width)
+        self.layers = nn.ModuleList(FeedForward(width) for _ in range(depth))
+        self.head = nn.Linear(width, N_TOKENS)
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        for layer in self.layers:
+            x = x + layer(x)
+        return self.head(x)
+
+
+BY_COLUMNS_AND_ROWS = {"up": ColwiseParallel(), "down": RowwiseParallel()}
+
+# As in PyTorch's tutorial: between the layers each rank has its part of every sequence.
+BY_SEQUENCE = {
+    "embedding": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
+    "layers.*.norm": SequenceParallel(),
+    "layers.*.up": ColwiseParallel(input_layouts=Shard(1)),
+    "layers.*.down": RowwiseParallel(output_layouts=Shard(1)),
+    "head": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate()),
+}
+
+
+def train(model, data, backward="activations"):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
+    losses = []
+    for tokens, wanted in data:
+        with mark("activations"):
+            loss = text_loss(model(tokens), wanted)
+        with mark(backward):
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+        next_step()
+    return losses
+
+
+@job(compressible=False, replicated=False)
+def tensor_parallel(device):
+    """DTensor; both ranks have the same texts, and sum up activations and their gradients."""
+    mesh = init_device_mesh(device, (2,))
+    model = Residual().to(device)
+    for layer in model.layers:
+        parallelize_module(layer, mesh, BY_COLUMNS_AND_ROWS)
+    return finished(train(model, texts(STEPS, device, size=8, same=True)), model)
+
+
+@job(compressible=False, replicated=False)
+def tensor_parallel_by_sequence(device):
+    """Activations are reduced and scattered, and gathered, as FSDP does with gradients and weights."""
+    mesh = init_device_mesh(device, (2,))
+    model = parallelize_module(Residual().to(device), mesh, BY_SEQUENCE)
+    return finished(train(model, texts(STEPS, device, size=8, same=True)), model)
+
+
+def sums_are_activations(call, phase):
+    """Backward makes both kinds of calls: FSDP2 scatters gradients, DTensor sums up activations."""
+    return "activations" if phase == "gradients" and call["kind"] == "AllReduce" else None
+
+
+@job(ranks=4, replicated=False, truth=sums_are_activations,
+     not_on_gloo="gloo sums up four ranks in another order")
+def tensor_parallel_with_fsdp2(device):
+    mesh = init_device_mesh(device, (2, 2), mesh_dim_names=("data", "tensor"))
+    model = Residual().to(device)
+    for layer in model.layers:
+        parallelize_module(layer, mesh["tensor"], BY_COLUMNS_AND_ROWS)
+        fully_shard(layer, mesh=mesh["data"])
+    fully_shard(model, mesh=mesh["data"])
+    data = texts(STEPS, device, size=8, seed=dist.get_rank() // 2, same=True)
+    return finished(train(model, data, backward="gradients"), model)
+
+
+class Stage(nn.Module):
+    """The first or the second half of a transformer."""
+
+    def __init__(self, is_first):
+        super().__init__()
+        self.first = nn.Embedding(N_TOKENS, 128) if is_first else nn.Identity()
+        self.blocks = nn.Sequential(Block(), Block())
+        self.last = nn.Identity() if is_first else nn.Linear(128, N_TOKENS)
+
+    def forward(self, x):
+        return self.last(self.blocks(self.first(x)))
+
+
+def train_pipeline(device, schedule_of):
+    rank = dist.get_rank()
+    stage = PipelineStage(Stage(is_first=rank == 0).to(device), rank, 2, torch.device(device))
+    schedule = schedule_of(stage, 4, loss_fn=text_loss)
+    optimizer = torch.optim.AdamW(stage.submod.parameters(), lr=1e-3)
+    of_steps = []
+    for tokens, wanted in texts(STEPS, device, size=16, same=True):
+        losses = []
+        with mark("activations"):
+            if rank == 0:
+                schedule.step(tokens)
+            else:
+                schedule.step(target=wanted, losses=losses)
+        optimizer.step()
+        optimizer.zero_grad()
+        of_steps.append(torch.stack(losses).mean() if losses else torch.zeros((), device=device))
+        next_step()
+    last = torch.stack(of_steps).detach()
+    dist.broadcast(last, 1)
+    return finished(list(last), stage.submod)
+
+
+@job(compressible=False, replicated=False)
+def pipeline_gpipe(device):
+    return train_pipeline(device, ScheduleGPipe)
+
+
+@job(compressible=False, replicated=False)
+def pipeline_1f1b(device):
+    return train_pipeline(device, Schedule1F1B)
