@@ -2,7 +2,8 @@
 
     python worker.py VARIANT FOLDER PATTERN ...
 
-session.py starts it with the variant's environment. It prints a line of JSON for each job as soon as it
+session.py starts it with the variant's environment; the variant "observe" has Cinch only write down the calls, on a
+GPU (tests/gpu/check) or the emulator. It prints a line of JSON for each job as soon as it
 has ended; the ranks' files are in FOLDER/JOB.
 """
 import contextlib
@@ -79,6 +80,7 @@ def environment_of(job, variant, folder):
     return {
         "TORCH_DIST_USE_NCCL2": "0" if variant.endswith("-old") else "1",
         **(files if variant.startswith("cinch") else {}),
+        **(files | {"CINCH_MODE": "observe"} if variant == "observe" else {}),
         **job.environment,
     }
 
