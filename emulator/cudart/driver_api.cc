@@ -21,12 +21,24 @@ void* openDriver() {
                 RTLD_NOW | RTLD_LOCAL);
 }
 
+// Where the library that holds `symbol` is loaded; null where it is in none.
+const void* libraryOf(const void* symbol) {
+  Dl_info library;
+  return symbol != nullptr && dladdr(symbol, &library) != 0 ? library.dli_fbase : nullptr;
+}
+
+// dlsym() also finds what is in the libraries that the driver itself needs.
+void* findOwn(void* driver, const std::string& name) {
+  void* const symbol = dlsym(driver, name.c_str());
+  return libraryOf(symbol) == libraryOf(dlsym(driver, "cuInit")) ? symbol : nullptr;
+}
+
 void* findInDriver(const std::string& name) {
   static void* const driver = openDriver();
   if (driver == nullptr) return nullptr;
   // Programs ask for a function without the ending that its newer forms have.
-  void* const newer = dlsym(driver, (name + "_v2").c_str());
-  return newer != nullptr ? newer : dlsym(driver, name.c_str());
+  void* const newer = findOwn(driver, name + "_v2");
+  return newer != nullptr ? newer : findOwn(driver, name);
 }
 
 }  // namespace
