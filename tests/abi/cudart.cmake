@@ -28,7 +28,9 @@ cinch_test(cudart_abi_test
   SOURCES cudart_abi_test.cc $<TARGET_OBJECTS:cudart_abi_emulator>
   LIBS cinch_emulator_cudart LABELS unit TIMEOUT 60)
 target_compile_definitions(cudart_abi_test PRIVATE
-  CINCH_EMULATED_CUDART="$<TARGET_FILE:cinch_emulator_cudart>")
+  CINCH_EMULATED_CUDART="$<TARGET_FILE:cinch_emulator_cudart>"
+  CINCH_EMULATED_DRIVER="$<TARGET_FILE:cinch_emulator_driver>")
+add_dependencies(cudart_abi_test cinch_emulator_driver)
 
 if(toolkit_missing STREQUAL "")
   cinch_cudart_abi_table(cudart_abi_toolkit toolkitHeaders "${CINCH_CUDA13_INCLUDE}"
