@@ -24,9 +24,9 @@ class RankResult:
 
 
 def prepare_environment(implementation, folder):
-    """What the test module and torch.distributed read while they are imported."""
+    """What the emulator, torch.distributed and the test module read once: before any of them is used."""
     os.environ.update(
-        BACKEND="nccl", WORLD_SIZE=str(WORLD_SIZE), TEMP_DIR=folder,
+        CINCH_EMULATOR_DEVICES=str(WORLD_SIZE), BACKEND="nccl", WORLD_SIZE=str(WORLD_SIZE), TEMP_DIR=folder,
         INIT_METHOD=f"file://{folder}/init", TORCH_DIST_USE_NCCL2="0" if implementation == "old" else "1")
 
 

@@ -2,13 +2,15 @@
 
 PyTorch's wheel holds 315 tests of torch.distributed and DistributedDataParallel (DistributedTest). This
 program runs them with the nccl back end on two ranks, each with a device and an NCCL host of its own. It
-runs inside the emulator's environment, with two emulated devices:
+runs inside the emulator's environment:
 
-    python distributed_tests.py [PATTERN ...] [--implementation old|new] [--every K] [--corner]
-                                [--json FILE] [--list]
+    python distributed_tests.py [PATTERN ...] [--implementation old|new] [--corner | --report | --every K]
+                                [--small-calls] [--json FILE] [--list]
 
-It prints a line for each test and ends with status 1 if a test failed that distributed_expected.py does
-not list, or one passed that it lists.
+Where libcinch.so is preloaded, what may be compressed is compressed, whatever that costs (CINCH_STRATEGY=sra);
+detection is as always: training steps are compressed once they are known as such, and everything else has to
+stay exact. It prints a line for each test and ends with status 1 if a test failed that distributed_expected.py
+does not list, or one passed that it lists.
 """
 import argparse
 import fnmatch
@@ -27,9 +29,9 @@ TIMEOUT_SECONDS = 120
 PASSED, SKIPPED, FAILED, TIMED_OUT = "passed", "skipped", "failed", "timed out"
 
 
-# What may be compressed is, whatever that costs. Detection is as always, so that what is no gradient stays
-# exact.
 ALWAYS_COMPRESS = {"CINCH_STRATEGY": "sra"}
+# Most models in these tests are smaller than what Cinch compresses otherwise.
+SMALL_CALLS = {"CINCH_MIN_BYTES": "1K"}
 
 
 def under_cinch():
@@ -42,8 +44,9 @@ def test_names(tests):
 
 def chosen_names(tests, options):
     names = test_names(tests)
-    if options.corner:
-        names = [name for name in names if name in distributed_expected.CORNER]
+    if options.corner or options.report:
+        listed = distributed_expected.CORNER if options.corner else distributed_expected.REPORT
+        names = [name for name in names if name in listed]
     if options.patterns:
         names = [name for name in names if any(fnmatch.fnmatch(name, p) for p in options.patterns)]
     return names[::options.every]
@@ -62,9 +65,6 @@ def verdict(tests, name, outcomes):
     """(result, reason) of a test from its ranks' outcomes, as PyTorch's own parent process finds it."""
     from torch.testing._internal.common_distributed import MultiProcessTestCase, TEST_SKIPS
     skips = {skip.exit_code: skip.message for skip in TEST_SKIPS.values()}
-    if name in distributed_expected.ENDS_WITH_ANY_STATUS:
-        if not any("did not end" in outcome.error for outcome in outcomes):
-            return PASSED, ""
     for outcome in outcomes:
         if outcome.ok and outcome.result.code == MultiProcessTestCase.TEST_ERROR_EXIT_CODE:
             return FAILED, f"rank {outcome.rank}: {first_line(outcome.result.message)}"
@@ -80,21 +80,22 @@ def verdict(tests, name, outcomes):
     return (PASSED, "") if first.code == 0 else (FAILED, f"rank 0 ended with status {first.code}")
 
 
-def cinch_variables(folder):
+def cinch_variables(folder, options):
     if not under_cinch():
         return {}
-    chosen = {name: os.environ.get(name, value) for name, value in ALWAYS_COMPRESS.items()}
-    return chosen | {"CINCH_STATS": os.path.join(folder, "cinch.%p")}
+    small = SMALL_CALLS if options.small_calls else {}
+    return ALWAYS_COMPRESS | small | {"CINCH_STATS": os.path.join(folder, "cinch.%p")}
 
 
 def compressed_calls(folder):
-    """How many NCCL calls Cinch compressed, on both ranks together; 0 where there is no Cinch."""
-    n_calls = 0
+    """How many NCCL calls Cinch compressed, both ranks together, and why it took no part, if it did not."""
+    n_calls, absent = 0, ""
     for path in glob.glob(os.path.join(folder, "cinch.*.json")):
         with open(path) as file:
-            report = json.load(file)
-        n_calls += sum(slot["calls"] for communicator in report["communicators"] for slot in communicator["slots"])
-    return n_calls
+            communicators = json.load(file)["communicators"]
+        n_calls += sum(slot["calls"] for communicator in communicators for slot in communicator["slots"])
+        absent = next((each["verdict"] for each in communicators if "cannot take part" in each["verdict"]), absent)
+    return n_calls, absent
 
 
 def run_test(tests, name, options):
@@ -106,9 +107,9 @@ def run_test(tests, name, options):
     with distributed_rank.new_folder() as folder:
         outcomes = ranks.run_ranks(lambda rank: distributed_rank.run(tests, name, folder, rank),
                                    distributed_rank.WORLD_SIZE, timeout=options.timeout,
-                                   environment=cinch_variables(folder))
-        n_compressed = compressed_calls(folder)
-    result, reason = verdict(tests, name, outcomes)
+                                   environment=cinch_variables(folder, options))
+        n_compressed, absent = compressed_calls(folder)
+    result, reason = (FAILED, absent) if absent else verdict(tests, name, outcomes)
     if options.output and result not in (PASSED, SKIPPED):
         for outcome in outcomes:
             print(f"--- rank {outcome.rank}\n{outcome.output}\n{outcome.error}\n{outcome.result}")
@@ -140,6 +141,8 @@ def parse():
                         help="of the nccl back end: old is ProcessGroupNCCL, new is PyTorch's default since 2.15")
     parser.add_argument("--every", type=int, default=1, metavar="K", help="every K-th test only")
     parser.add_argument("--corner", action="store_true", help="the few that every change is tested with")
+    parser.add_argument("--report", action="store_true", help="the fixed list that bench/report runs")
+    parser.add_argument("--small-calls", action="store_true", help="under Cinch: compress calls of 1 KiB and more")
     parser.add_argument("--timeout", type=float, default=TIMEOUT_SECONDS, metavar="SECONDS", help="of a test")
     parser.add_argument("--json", metavar="FILE", help="writes counts and results there")
     parser.add_argument("--output", action="store_true", help="prints what the ranks of failed tests printed")
@@ -148,13 +151,16 @@ def parse():
 
 
 def run_all(tests, names, options):
-    expected = distributed_expected.failures(options.implementation, under_cinch())
+    expected = distributed_expected.failures(options.implementation, options.small_calls and under_cinch())
     results, surprises = {}, []
     for name in names:
         found = results[name] = run_test(tests, name, options)
         print(f"{found['result']:9} {found['seconds']:6.1f} s  {name}  {found['reason']}", flush=True)
         if why := unexpected(name, found, expected):
             surprises.append(f"{name}: {why}")
+    witness = results.get(distributed_expected.COMPRESSED_UNDER_CINCH)
+    if under_cinch() and witness and not witness["compressed_calls"]:
+        surprises.append(f"{distributed_expected.COMPRESSED_UNDER_CINCH}: Cinch compressed nothing of it")
     return results, surprises
 
 
