@@ -375,6 +375,16 @@ def bindings(files):
     return text
 
 
+def frameworks(files):
+    rows = []
+    for path, data in files:
+        summary = data["summary"]
+        words = [f"`{path}`", data["date"], data["torch"], summary["jobs"], summary["gloo_equal"]]
+        rows.append([*words, summary["known_failures"], f"commit {data['commit']}", f"`{data['command']}`"])
+    head = ["file", "date", "PyTorch", "jobs", "equal to gloo", "known failures", "commit", "command"]
+    return ["## Frameworks", "What Cinch does with each framework's calls: [frameworks](frameworks.md).", table(head, rows)]
+
+
 def nccl_tests(files):
     text = ["## The patches for nccl-tests"]
     for path, data in files:
@@ -485,6 +495,7 @@ SECTIONS = {
     "socket": socket,
     "verbs": verbs,
     "nccl_tests": nccl_tests,
+    "frameworks": frameworks,
     "bindings": bindings,
     "fuzz": fuzz,
 }

@@ -81,7 +81,7 @@ def number(value):
 def print_rows(rows):
     print(f"\n{'job':44} {'plain':>8} {'Cinch':>8} {'gradients compressed':>21}  others")
     for row in rows:
-        shares = f"{percent(row.compressed)} ({percent(row.compressed_in_the_end)})"
+        shares = f"{percent(row.compressed)} ({percent(row.compressed_in_the_end)})" if row.has_gradients else "none"
         others = "exact" if not row.inexact_calls else f"not exact: {row.inexact_calls}"
         print(f"{row.job:44} {number(row.plain_loss):>8} {number(row.cinch_loss):>8} {shares:>21}  {others}")
         for sentence in row.unexpected:
@@ -111,13 +111,26 @@ def commit():
     return found.stdout.strip()
 
 
-def write(path, prepared, rows, patterns):
-    command = f"tests/frameworks/session.py {' '.join(patterns)}"
+def write(path, prepared, rows, variants, patterns):
+    quoted = " ".join(f"'{pattern}'" for pattern in patterns)
+    command = f"tests/frameworks/session.py --variants {','.join(variants)} {quoted}"
     content = {"date": date.today().isoformat(), "commit": commit(), "command": command,
                "torch": torch_version(prepared), "summary": summary(rows), "rows": [row.as_json() for row in rows]}
     with open(path, "w", encoding="utf-8") as file:
         json.dump(content, file, indent=1)
         file.write("\n")
+
+
+def run(prepared, variants, patterns, keep=None, json_file=None):
+    """The exit status: 1 where a job came out otherwise than known_failures.py says, or none ran."""
+    with tempfile.TemporaryDirectory(prefix="frameworks.") as scratch:
+        results = run_all(prepared, variants, os.path.abspath(keep or scratch), patterns)
+    rows = judge.rows(results)
+    print_rows(rows)
+    if json_file:
+        write(json_file, prepared, rows, variants, patterns)
+    print(json.dumps(summary(rows)))
+    return 1 if not rows or any(row.unexpected for row in rows) else 0
 
 
 def main():
@@ -133,14 +146,7 @@ def main():
     if unknown := set(variants) - set(VARIANTS):
         parser.error(f"no such variant: {', '.join(sorted(unknown))}")
     prepared = environment.prepare(python=options.python, build=options.build)
-    with tempfile.TemporaryDirectory(prefix="frameworks.") as scratch:
-        results = run_all(prepared, variants, os.path.abspath(options.keep or scratch), options.patterns)
-    rows = judge.rows(results)
-    print_rows(rows)
-    if options.json:
-        write(options.json, prepared, rows, options.patterns)
-    print(json.dumps(summary(rows)))
-    return 1 if not rows or any(row.unexpected for row in rows) else 0
+    return run(prepared, variants, options.patterns, options.keep, options.json)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 CINCH_CALL_LOG writes a line for each call, JOB_MARKS one for each change of the job's phase (marks.py);
 both have the time of CLOCK_MONOTONIC. Only calls that Cinch would consider are counted: floating-point
-numbers of 64 KiB and more.
+numbers of 64 KiB and more, between several ranks.
 """
 import bisect
 import json
@@ -67,7 +67,8 @@ def carried(call, phase, truth=None):
 def classified(calls, marks, truth=None):
     """(what it carries, step, bytes, outcome) of each call that Cinch would consider."""
     return [(carried(call, phase, truth), step, n_bytes(call), call["outcome"])
-            for call, step, phase in with_phases(calls, marks) if n_bytes(call) >= MIN_BYTES]
+            for call, step, phase in with_phases(calls, marks)
+            if n_bytes(call) >= MIN_BYTES and call["ranks"] > 1]
 
 
 def shares(lines):

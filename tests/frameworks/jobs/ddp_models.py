@@ -54,6 +54,12 @@ def ddp_frozen_5_percent(device):
 
 
 @job(back_ends_differ=True)
+def ddp_frozen_30_percent(device):
+    model = DDP(with_frozen(0.3, device))
+    return finished(train(model, device), model)
+
+
+@job()
 def ddp_frozen_50_percent(device):
     model = DDP(with_frozen(0.5, device))
     return finished(train(model, device), model)

@@ -17,7 +17,7 @@ def train(device, stage, bf16=False):
         deepspeed.comm.torch.build_shm_op = lambda: None
 
     config = {
-        "train_micro_batch_size_per_gpu": 32,
+        "train_micro_batch_size_per_gpu": 8,
         "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True}},
         "bf16": {"enabled": bf16},
         "zero_optimization": {"stage": stage, "reduce_bucket_size": 200_000,
@@ -26,7 +26,7 @@ def train(device, stage, bf16=False):
     deepspeed.init_distributed(dist_backend="nccl" if device == "cuda" else "gloo")
     engine, *_ = deepspeed.initialize(model=mlp(), config=config)
     losses = []
-    for inputs, wanted in batches(STEPS, device):
+    for inputs, wanted in batches(STEPS, device, size=8):
         with mark("weights"):
             logits = engine(inputs.bfloat16() if bf16 else inputs)
         loss = torch.nn.functional.cross_entropy(logits.float(), wanted)

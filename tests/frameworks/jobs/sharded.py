@@ -43,7 +43,7 @@ def fsdp1_one_unit(device):
 
 
 def wrapped_by_block(device, **options):
-    return FSDP(Transformer().to(device), device_id=GPU.get(device),
+    return FSDP(Transformer(depth=4).to(device), device_id=GPU.get(device),
                 auto_wrap_policy=ModuleWrapPolicy({Block}), **options)
 
 
@@ -60,8 +60,8 @@ def fsdp1_gradients_and_state(device):
     return finished(train(model, device, texts, text_loss), model)
 
 
-def fully_sharded(device, **options):
-    model = Transformer().to(device)
+def fully_sharded(device, depth=4, **options):
+    model = Transformer(depth=depth).to(device)
     for block in model.blocks:
         fully_shard(block, **options)
     return fully_shard(model, **options)
@@ -74,9 +74,17 @@ def fsdp2_units(device):
 
 
 @job(replicated=False)
-def fsdp2_bf16(device):
-    model = fully_sharded(device, mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16))
+def fsdp2_two_blocks(device):
+    """Two ReduceScatter of one size and one of another in each step."""
+    model = fully_sharded(device, depth=2)
     return finished(train(model, device, texts, text_loss), model)
+
+
+@job(replicated=False)
+def fsdp2_bf16(device):
+    """Products of bf16 matrices are slow on a CPU: fewer steps."""
+    model = fully_sharded(device, depth=3, mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16))
+    return finished(train(model, device, texts, text_loss, steps=14), model)
 
 
 @job(ranks=4, replicated=False, not_on_gloo=NOT_ON_CPU)
@@ -91,7 +99,7 @@ def fsdp1_hybrid(device):
 @job(ranks=4, replicated=False, not_on_gloo="gloo sums up four ranks in another order")
 def fsdp2_hybrid(device):
     mesh = init_device_mesh(device, (2, 2), mesh_dim_names=("replicate", "shard"))
-    model = fully_sharded(device, mesh=mesh)
+    model = fully_sharded(device, depth=3, mesh=mesh)
     return finished(train(model, device, texts, text_loss), model)
 
 
