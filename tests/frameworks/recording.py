@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes the traces of tests/traces from jobs: what rank 0 passed to NCCL, call by call, and what it carried.
 
-    recording.py [--build FOLDER] [--to FOLDER] JOB ...
+    recording.py [--build FOLDER] [--to FOLDER] [--old] JOB ...
 
 runs each job on the emulator with CINCH_MODE=observe, and joins the log of its calls (docs/call-log.md) with
 its marks (marks.py). Start it with the python that emulator/torch/environment.py prints. A pattern of
-registry.chosen() names the jobs.
+registry.chosen() names the jobs. With --old those run on PyTorch's older NCCL back end where it makes other
+calls, and the trace is called JOB_old.
 """
 import argparse
 import bisect
@@ -28,7 +29,7 @@ FLOATS = ("fp32", "fp16", "bf16", "fp64")
 SUMS = ("Sum", "Avg", "PreMulSum")
 KINDS = {"AlltoAll": "AllToAll"}  # NCCL's name, and that of traces
 TRUTHS = {"weights": WEIGHTS, "activations": ACTIVATIONS}
-VALUES_BYTES = 100_000  # of the samples of a trace
+VALUES_BYTES = 40_000  # of the samples of a trace
 
 
 def read_lines(path):
@@ -74,28 +75,43 @@ def carries(call, phase, truth=None):
     return TRUTHS.get(phase, OTHER) if is_float else OTHER
 
 
-class Layouts:
-    """Names what is in a reduction of gradients. Of a backward pass, the sequence of a communicator's
-    reductions is its layout: whoever reduces other sizes lays out its parameters anew. Within a layout,
-    the n-th of equal calls has the same parameters in each pass."""
+class Orders:
+    """What DDP has said last about its buckets, on each communicator: nothing while they are as it built
+    them, then the order of their parameters."""
 
-    def __init__(self, reductions):
-        """reductions: (pass, communicator, call) of all, in order."""
-        self.sequences = {}
-        self.seen = {}
-        for number, comm, call in reductions:
-            self.sequences.setdefault((number, comm), []).append(self.signature(call))
+    def __init__(self):
+        self.said, self.previous = {}, {}
 
-    @staticmethod
-    def signature(call):
-        return call["kind"], call["op"], call["type"], call["count"]
+    def see(self, call):
+        comm, is_message = call["comm"], call["kind"] in ("Broadcast", "AllGather")
+        is_shapes = is_message and call["type"] == "int64" and call["count"] > 1
+        if is_shapes and self.previous.get(comm) == ("int64", 1):  # how many parameters: a model is wrapped
+            self.said[comm] = ()
+        if is_message and call["type"] == "int32" and "output" in call:
+            self.said[comm] = (*self.of(call), tuple(call["output"]))[-2:]
+        self.previous[comm] = call["type"], call["count"]
 
-    def content(self, number, comm, call):
-        """To be asked of each reduction once, in order."""
-        signature = self.signature(call)
-        key = number, comm, signature
-        self.seen[key] = self.seen.get(key, -1) + 1
-        return comm, tuple(self.sequences[number, comm]), signature, self.seen[key]
+    def of(self, call):
+        return self.said.get(call["comm"], ())
+
+
+def signature(call):
+    return call["kind"], call["op"], call["type"], call["count"]
+
+
+def contents(reductions):
+    """Names what is in each of the reductions of gradients, which are given as (pass, order, call).
+
+    Of a backward pass, the sequence of a communicator's reductions is its layout: whoever reduces other
+    sizes, or in another order, lays out its parameters anew. Within a layout, the n-th of equal calls has the
+    same parameters in each pass."""
+    sequences, seen = {}, {}
+    for number, order, call in reductions:
+        sequences.setdefault((number, call["comm"]), []).append((order, signature(call)))
+    for number, _, call in reductions:
+        key = number, call["comm"], signature(call)
+        seen[key] = seen.get(key, -1) + 1
+        yield call["comm"], tuple(sequences[number, call["comm"]]), signature(call), seen[key]
 
 
 def bfloat(value):
@@ -123,18 +139,22 @@ def to_trace(name, framework, origin, calls, marks, truth=None):
     for call, *_ in calls:
         ranks[comms[call["comm"]]] = call["ranks"]
     trace = Trace(name, framework, origin, [ranks[comm] for comm in sorted(ranks)])
-    kinds = [carries(call, phase, truth) for call, _, phase, _ in calls]
-    layouts = Layouts((number, call["comm"], call) for (call, _, _, number), kind in zip(calls, kinds)
-                      if kind == "gradients")
-    for (call, step, _, number), kind in zip(calls, kinds):
+    carried = [carries(call, phase, truth) for call, _, phase, _ in calls]
+    orders, reductions = Orders(), []
+    for (call, _, _, number), what in zip(calls, carried):
+        orders.see(call)
+        if what == "gradients":
+            reductions.append((number, orders.of(call), call))
+    named = contents(reductions)
+    for (call, step, *_), what in zip(calls, carried):
         trace.go_to(step)
         facts = (KINDS.get(call["kind"], call["kind"]), call["op"], call["type"], call["count"])
         place = {"comm": comms[call["comm"]], "thread": thread_of(call)}
         buffer = call["send"] or call["recv"]
-        if kind == "gradients":
-            trace.gradient(*facts, buffer, layouts.content(number, call["comm"], call), **place)
+        if what == "gradients":
+            trace.gradient(*facts, buffer, next(named), **place)
         else:
-            trace.call(*facts, buffer, kind, **place)
+            trace.call(*facts, buffer, what, **place)
         if call["type"] in FLOATS and "output" in call:
             trace.sample(map(bfloat, call.get("input", ())), map(bfloat, call["output"]))
     return trace
@@ -143,19 +163,19 @@ def to_trace(name, framework, origin, calls, marks, truth=None):
 def ddp_messages(calls, origin):
     """What DDP says about the first model that is wrapped, and the reductions of the layout that it says
     last: tests/traces/ddp_messages. None where it says nothing."""
-    messages = [call for call in calls if call["kind"] == "Broadcast" and call["type"] in ("int64", "int32")
-                and "output" in call]
-    shapes = [call for call in messages if call["type"] == "int64"]
+    messages = [call for call in calls if call["kind"] in ("Broadcast", "AllGather") and "output" in call]
     order = [call for call in messages if call["type"] == "int32"]
-    if not shapes or len(order) < 2:
+    if len(order) < 2:
         return None
-    gathered = [call for call in calls if call["kind"] == "AllGather" and call["type"] == "int64"
-                and "output" in call and call["call"] < shapes[0]["call"]]
+    # The number of parameters, which one of PyTorch's back ends gathers and the other broadcasts, then shapes.
+    before = [call for call in messages if call["type"] == "int64" and call["call"] < order[0]["call"]]
+    shapes = next(call for call in before if call["kind"] == "Broadcast" and call["count"] > 1)
+    number = next(call for call in reversed(before) if call["call"] < shapes["call"])
     sizes = order[1]["output"]
     reductions = [call["count"] for call in calls if call["kind"] == "AllReduce" and call["type"] in FLOATS
                   and call["call"] > order[1]["call"]]
-    return {"origin": origin, "nParameters": gathered[-1]["output"][0],
-            "sizesAndStrides": shapes[0]["output"], "bucketOrder": order[0]["output"], "bucketSizes": sizes,
+    return {"origin": origin, "nParameters": number["output"][0],
+            "sizesAndStrides": shapes["output"], "bucketOrder": order[0]["output"], "bucketSizes": sizes,
             "allReduceCounts": reductions[:len(sizes)]}
 
 
@@ -168,44 +188,60 @@ def is_rank_0(calls):
 def files_of_rank_0(folder):
     for path in sorted(glob.glob(os.path.join(folder, "*.calls.jsonl"))):
         if is_rank_0(calls := read_lines(path)):
-            return calls, read_lines(path.replace(".calls.jsonl", ".marks.jsonl"))
+            marks = path.replace(".calls.jsonl", ".marks.jsonl")
+            return calls, read_lines(marks) if os.path.exists(marks) else []
     raise FileNotFoundError(f"no process in {folder} was rank 0")
 
 
-def run(names, build, folder):
-    """Runs the jobs; what they leave is in FOLDER/JOB."""
+def run(names, variant, build, folder):
+    """Runs the jobs, and yields the name and the errors of each that has ended; what it left is in
+    FOLDER/JOB."""
     import environment
 
     prepared = environment.prepare(sys.executable, build)
     values = os.environ | prepared.variables(cinch=True) | {"CINCH_MODE": "observe", "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [prepared.python, os.path.join(HERE, "worker.py"), "cinch", folder, *names]
-    done = subprocess.run(command, env=values, stdout=subprocess.PIPE, text=True, check=True)
-    for line in done.stdout.splitlines():
-        if line.startswith("{") and (errors := json.loads(line).get("errors")):
-            raise RuntimeError(f"{json.loads(line)['job']}: {errors[0]}")
+    command = [prepared.python, os.path.join(HERE, "worker.py"), variant, folder, *names]
+    with subprocess.Popen(command, env=values, stdout=subprocess.PIPE, text=True) as worker:
+        for line in worker.stdout:
+            if line.startswith("{"):
+                run_of_job = json.loads(line)
+                yield run_of_job["job"], run_of_job.get("errors", [])
+
+
+def record(job, suffix, folder, target):
+    import torch
+
+    calls, marks = files_of_rank_0(folder)
+    framework = f"PyTorch, {job.name}{', the older NCCL back end' * bool(suffix)}: tests/frameworks/jobs/{job.family}.py"
+    origin = f"recorded, torch {torch.__version__} on the emulator"
+    trace = to_trace(job.name + suffix, framework, origin, calls, marks, job.truth)
+    trace.write(target, VALUES_BYTES)
+    return len(calls)
 
 
 def main():
-    import torch
-
     import registry
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", help="a folder where Cinch and the emulator are built")
     parser.add_argument("--to", type=pathlib.Path, default=pathlib.Path(ROOT, "tests", "traces"))
+    parser.add_argument("--old", action="store_true", help="PyTorch's older NCCL back end")
     parser.add_argument("jobs", nargs="+")
     arguments = parser.parse_args()
-    jobs = registry.chosen(arguments.jobs)
+    jobs = {job.name: job for job in registry.chosen(arguments.jobs)
+            if job.back_ends_differ or not arguments.old}
+    variant, suffix = ("cinch-old", "_old") if arguments.old else ("cinch", "")
+    failed = set(jobs)
     with tempfile.TemporaryDirectory() as folder:
-        run([job.name for job in jobs], arguments.build, folder)
-        for job in jobs:
-            calls, marks = files_of_rank_0(os.path.join(folder, job.name))
-            origin = f"recorded, torch {torch.__version__} on the emulator"
-            trace = to_trace(job.name, f"PyTorch, tests/frameworks/jobs/{job.family}.py", origin, calls, marks,
-                             job.truth)
-            trace.write(arguments.to, VALUES_BYTES)
-            print(job.name, len(calls), "calls", flush=True)
+        for name, errors in run(list(jobs), variant, arguments.build, folder):
+            if errors:
+                print(f"{name}: {errors[0].strip()}", flush=True)
+                continue
+            n_calls = record(jobs[name], suffix, os.path.join(folder, name), arguments.to)
+            print(f"{name}: {n_calls} calls", flush=True)
+            failed.remove(name)
+    return f"not recorded: {' '.join(sorted(failed))}" if failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -75,6 +75,19 @@ class Truth(unittest.TestCase):
         self.assertEqual(second[1], first[1])
         self.assertFalse({first[0], first[2]} & set(second))
 
+    def test_buckets_that_ddp_fills_anew_are_other_ones(self):
+        job = Job()
+        for _ in range(2):  # the same model is wrapped twice
+            job.call("Broadcast", 1, type="int64", output=[2])
+            job.call("Broadcast", 4, type="int64", output=[3, 4, 4, 1])
+            job.backward(12)
+            job.call("Broadcast", 3, type="int32", output=[1, 0, 1])
+            job.call("Broadcast", 1, type="int32", output=[2])
+            job.backward(12)
+            job.call("Broadcast", 2, type="int64", output=[7, 7])  # counters of batches
+            job.backward(12)
+        self.assertEqual([truth for truth in job.truths() if truth != "m"], ["g0", "g1", "g1"] * 2)
+
     def test_a_phase_within_a_pass_does_not_end_it(self):
         job = Job()
         for _ in range(2):
@@ -164,16 +177,18 @@ class Files(unittest.TestCase):
     def test_the_messages_of_ddp(self):
         job = Job()
         self.assertIsNone(recording.ddp_messages(job.calls, "none"))
-        job.call("AllGather", 1, type="int64", output=[2, 2])
-        job.call("Broadcast", 4, type="int64", output=[3, 4, 4, 1, 5, 1])
-        job.backward(17)
-        job.call("Broadcast", 3, type="int32", output=[1, 0, 2])
-        job.call("Broadcast", 2, type="int32", output=[1, 1])
-        job.backward(5, 12)
-        job.backward(5, 12)
-        self.assertEqual(recording.ddp_messages(job.calls, "none"),
-                         {"origin": "none", "nParameters": 2, "sizesAndStrides": [3, 4, 4, 1, 5, 1],
-                          "bucketOrder": [1, 0, 2], "bucketSizes": [1, 1], "allReduceCounts": [5, 12]})
+        for kind, numbers in (("AllGather", [2, 2]), ("Broadcast", [2])):
+            job = Job()
+            job.call(kind, 1, type="int64", output=numbers)
+            job.call("Broadcast", 4, type="int64", output=[3, 4, 4, 1, 5, 1])
+            job.backward(17)
+            job.call("Broadcast", 3, type="int32", output=[1, 0, 2])
+            job.call("Broadcast", 2, type="int32", output=[1, 1])
+            job.backward(5, 12)
+            job.backward(5, 12)
+            self.assertEqual(recording.ddp_messages(job.calls, "none"),
+                             {"origin": "none", "nParameters": 2, "sizesAndStrides": [3, 4, 4, 1, 5, 1],
+                              "bucketOrder": [1, 0, 2], "bucketSizes": [1, 1], "allReduceCounts": [5, 12]})
 
 
 if __name__ == "__main__":
