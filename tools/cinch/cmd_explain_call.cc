@@ -35,15 +35,6 @@ ncclDataType_t ncclTypeOf(ElementType type) {
   return type == ElementType::bf16 ? ncclBfloat16 : ncclFloat32;
 }
 
-const char* typeName(ElementType type) {
-  if (type == ElementType::fp16) return "fp16";
-  return type == ElementType::bf16 ? "bf16" : "fp32";
-}
-
-const char* kindName(CallKind kind) {
-  return kind == CallKind::allReduce ? "AllReduce" : "ReduceScatter";
-}
-
 // What the policy says of the call where it is a gradient of a step that is known.
 Reason reasonFor(const CallQuestion& question) {
   const CostedCall& call = question.call;
@@ -209,7 +200,7 @@ void printText(const Explanation& explanation) {
   const Topology& topology = question.facts.topology;
   fmt::print("{} of {} {} over {} ranks on {} hosts, with {}; predicted, not measured.\n\n",
              kindName(question.call.kind), sizeText(question.call.inputBytes()),
-             typeName(question.call.type), topology.ranks, topology.hosts, question.codec->name);
+             typeName(ncclTypeOf(question.call.type)), topology.ranks, topology.hosts, question.codec->name);
   printSchemes(explanation);
   printDecision(explanation);
   printSources(explanation);
@@ -244,7 +235,7 @@ void printJson(const Explanation& explanation) {
   const CallQuestion::Sources& sources = question.sources;
   Json report = {{"op", kindName(question.call.kind)},
                  {"bytes", question.call.inputBytes()},
-                 {"dtype", typeName(question.call.type)},
+                 {"dtype", typeName(ncclTypeOf(question.call.type))},
                  {"ranks", facts.topology.ranks},
                  {"nodes", facts.topology.hosts},
                  {"codec", {{"name", question.codec->name}, {"source", sources.codec}}},
