@@ -212,7 +212,8 @@ def record(job, suffix, folder, target):
     import torch
 
     calls, marks = files_of_rank_0(folder)
-    framework = f"PyTorch, {job.name}{', the older NCCL back end' * bool(suffix)}: tests/frameworks/jobs/{job.family}.py"
+    back_end = ", the older NCCL back end" if suffix else ""
+    framework = f"PyTorch, {job.name} of tests/frameworks/jobs/{job.family}.py{back_end}"
     origin = f"recorded, torch {torch.__version__} on the emulator"
     trace = to_trace(job.name + suffix, framework, origin, calls, marks, job.truth)
     trace.write(target, VALUES_BYTES)
