@@ -15,7 +15,8 @@ namespace {
 
 constexpr const char* kVersionNode = "libcudart.so.13";
 constexpr const char* kMarker = "cinchEmulatorMarker";
-constexpr const char* kOurPrefix = "cinchEmulator";  // the marker, and what the emulated driver asks
+// The marker's, and that of what the emulated driver asks.
+constexpr const char* kOurPrefix = "cinchEmulator";
 
 // The dynamic symbols that `library` defines, as nm writes them: name@@node.
 std::set<std::string> exportsOf(const std::string& library) {

@@ -99,7 +99,7 @@ TEST_F(PoolTest, wrongQuestionsAreErrors) {
     EXPECT_CUDA(cudaErrorInvalidValue, cudaMemPoolTrimTo(pool, 0));
     EXPECT_CUDA(cudaErrorInvalidValue, cudaMemPoolSetAccess(pool, nullptr, 0));
   }
-  for (const int attribute : {0, 9, -1}) {
+  for (const int attribute : {0, 9, 15}) {
     const auto unknown = static_cast<cudaMemPoolAttr>(attribute);
     EXPECT_CUDA(cudaErrorInvalidValue, cudaMemPoolGetAttribute(pool_, unknown, &value));
     EXPECT_CUDA(cudaErrorInvalidValue, cudaMemPoolSetAttribute(pool_, unknown, &value));
