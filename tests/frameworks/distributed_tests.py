@@ -53,25 +53,25 @@ def chosen_names(tests, options):
     return names[::options.every]
 
 
-def first_line(text):
-    """The line of a traceback that names the error, not those of the C++ stack behind it."""
-    lines = [line for line in text.splitlines() if line.strip()]
+def error_in(text):
+    """What a traceback says of the error: its line and the next, not those of the C++ stack behind them."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("To execute this test")]
     for i, line in enumerate(lines):
         if not line[0].isspace() and ("Error" in line or "Exception" in line):
             return " ".join(lines[i:i + 2])[:300]
     return lines[-1][:300] if lines else "no message"
 
 
-def verdict(tests, name, outcomes):
+def result_of(outcomes):
     """(result, reason) of a test from its ranks' outcomes, as PyTorch's own parent process finds it."""
     from torch.testing._internal.common_distributed import MultiProcessTestCase, TEST_SKIPS
     skips = {skip.exit_code: skip.message for skip in TEST_SKIPS.values()}
     for outcome in outcomes:
         if outcome.ok and outcome.result.code == MultiProcessTestCase.TEST_ERROR_EXIT_CODE:
-            return FAILED, f"rank {outcome.rank}: {first_line(outcome.result.message)}"
+            return FAILED, f"rank {outcome.rank}: {error_in(outcome.result.message)}"
     for outcome in outcomes:
         if not outcome.ok and "did not end" not in outcome.error:
-            return FAILED, f"rank {outcome.rank}: {first_line(outcome.error)}"
+            return FAILED, f"rank {outcome.rank}: {error_in(outcome.error)}"
     for outcome in outcomes:
         if not outcome.ok:
             return TIMED_OUT, outcome.error
@@ -110,7 +110,7 @@ def run_test(tests, name, options):
                                    distributed_rank.WORLD_SIZE, timeout=options.timeout,
                                    environment=cinch_variables(folder, options))
         n_compressed, absent = compressed_calls(folder)
-    result, reason = (FAILED, absent) if absent else verdict(tests, name, outcomes)
+    result, reason = (FAILED, absent) if absent else result_of(outcomes)
     if options.output and result not in (PASSED, SKIPPED):
         for outcome in outcomes:
             print(f"--- rank {outcome.rank}\n{outcome.output}\n{outcome.error}\n{outcome.result}")
@@ -159,8 +159,8 @@ def run_all(tests, names, options):
         print(f"{found['result']:9} {found['seconds']:6.1f} s  {name}  {found['reason']}", flush=True)
         if why := unexpected(name, found, expected):
             surprises.append(f"{name}: {why}")
-    witness = results.get(distributed_expected.COMPRESSED_UNDER_CINCH)
-    if under_cinch() and witness and not witness["compressed_calls"]:
+    trained = results.get(distributed_expected.COMPRESSED_UNDER_CINCH)
+    if under_cinch() and trained and not trained["compressed_calls"]:
         surprises.append(f"{distributed_expected.COMPRESSED_UNDER_CINCH}: Cinch compressed nothing of it")
     return results, surprises
 
