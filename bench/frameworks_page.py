@@ -112,7 +112,7 @@ def summary(rows):
     if inexact:
         text.append(f"- **{len(inexact)} rows** have calls that carry no gradients and are compressed, which is wrong: "
                     f"set `CINCH_MODE=off` for programs like these: {names(inexact)}.")
-    text.append(f"- **{len(untouched)} rows** have nothing to compress, and nothing is compressed.")
+    text.append(f"- **{len(untouched)} rows** have nothing that ought to be compressed, and it is not.")
     return "\n".join(text)
 
 

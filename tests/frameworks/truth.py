@@ -82,7 +82,7 @@ def shares(lines):
 def in_the_end(lines):
     """Those of the last third of the steps that had gradients."""
     steps = sorted({step for what, step, *_ in lines if what == "gradients"})
-    return [line for line in lines if steps and line[1] >= steps[-(len(steps) + 2) // 3]]
+    return [line for line in lines if steps and line[1] >= steps[2 * len(steps) // 3]]
 
 
 def of_process(folder, process, truth=None):
