@@ -16,9 +16,6 @@ sys.path.append(os.path.join(ROOT, "emulator", "torch"))
 
 import environment  # noqa: E402
 
-# Of PyTorch's distributed tests every third is run here, all of them at night: with both back ends, plain and
-# under Cinch, that is what an hour has room for beside the jobs.
-EVERY = 3
 BACK_ENDS = ("old", "new")
 
 
@@ -82,8 +79,8 @@ def distributed_tests(prepared):
     """({back end: {ran, plain, cinch}}, whether all came out as expected). `cinch` counts those of plain's."""
     figures, all_passed = {}, True
     for back_end in BACK_ENDS:
-        runs = [script(prepared, "distributed_tests.py", "--implementation", back_end, "--every", str(EVERY),
-                       cinch=cinch, CINCH_EMULATOR_DEVICES="2") for cinch in (False, True)]
+        runs = [script(prepared, "distributed_tests.py", "--implementation", back_end, cinch=cinch)
+                for cinch in (False, True)]
         (plain, plain_passed), (cinch, cinch_passed) = runs
         all_passed = all_passed and plain_passed and cinch_passed
         good = passed_tests(plain)
