@@ -9,7 +9,7 @@ import torch_environment
 import environment
 from errors import Unusable
 
-# Of the 600 s that ctest gives. The rest is for the operators' build.
+# Of the 1,000 s that ctest gives. The rest is for the operators' build.
 INSTALLATION_SECONDS = 400
 
 
