@@ -52,9 +52,10 @@ and with a job of this page: `tests/frameworks/session.py {example}`.
 
 How to read the tables:
 
-- *loss*: the mean of the ranks' last five steps; with few steps of tiny models, a test that training works, no benchmark.
-- *gradients compressed*: share of their bytes over all steps, and in the last third of the steps. The first steps always
-  pass. Calls below 64 KiB are not counted.
+- *loss*: the mean of the ranks' last five steps; with few steps of tiny models, a test that training works, no
+  benchmark.
+- *gradients compressed*: share of their bytes over all steps, and in the last third of the steps. The first steps
+  always pass. Calls below 64 KiB are not counted.
 - *the rest*: whether all calls that carry something else (weights, activations, metrics, sums) stayed exact.
 - *CPU*: whether the same job on CPU tensors over gloo, without the emulator, ends with the same parameters, bit for
   bit, as the plain run.

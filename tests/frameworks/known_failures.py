@@ -51,7 +51,8 @@ KNOWN_FAILURES = {
     "trainer_lora[old]": not_compressed(WHAT_TRAINS),
     "trainer_lora_with_evaluation": not_compressed(WHAT_TRAINS),
     "hooks_on_gradients": not_compressed(
-        "Reductions from autograd's thread are of gradients where no large call of the step comes from another thread."),
+        "Reductions from autograd's thread are of gradients where no large call of the step comes from another "
+        "thread."),
     "ddp_contrastive": not_compressed(OTHER_CALLS),
     "ddp_counts_beside_gradients": not_compressed(OTHER_CALLS),
     "ddp_evaluation_with_unequal_gathers": not_compressed(OTHER_CALLS),

@@ -19,7 +19,7 @@ class Job:
     compressible: bool = True
     # What a call carries where the phase alone does not tell: (call, phase) -> phase.
     truth: Callable | None = None
-    # PyTorch's older NCCL back end makes other calls for it.
+    # PyTorch's older NCCL back end makes other calls for it, or it stands for those where small ones differ.
     back_ends_differ: bool = False
     # The framework makes the process group.
     makes_group: bool = False

@@ -96,7 +96,8 @@ def ddp_bf16_hook(device):
     return finished(train(model, device), model)
 
 
-@job(compressible=False, not_on_gloo="PowerSGD's hook waits in one call's callback for another: it does not end over gloo")
+@job(compressible=False,
+     not_on_gloo="PowerSGD's hook waits in one call's callback for another: it does not end over gloo")
 def ddp_powersgd_hook(device):
     """Its calls carry factors of low rank, and what is too small for them."""
     model = DDP(mlp().to(device))
