@@ -2,6 +2,7 @@
 tests come out right, plain and under Cinch. Makes an environment of its own, so that its cost is measured."""
 
 import contextlib
+import glob
 import json
 import os
 import shutil
@@ -89,6 +90,15 @@ def distributed_tests(prepared):
     return figures, all_passed
 
 
+def streams(prepared):
+    """How many streams of calls could be recorded from the jobs, with both back ends where they differ."""
+    with tempfile.TemporaryDirectory() as folder:
+        for back_end in ((), ("--old",)):
+            subprocess.run([prepared.python, "-B", os.path.join(FRAMEWORKS, "recording.py"), "--build", prepared.build,
+                            "--to", folder, *back_end, "*"], stdout=sys.stderr, check=False)
+        return len(glob.glob(os.path.join(folder, "*.csv")))
+
+
 def set_up():
     """What apt has to install for the build."""
     subprocess.run(["bash", "-euo", "pipefail", "-c", ". tools/setup.sh; set_up_tests"], cwd=ROOT, check=True,
@@ -101,6 +111,7 @@ def measure():
         operators_found, operators_passed = operators(prepared)
         jobs_found, jobs_passed = jobs(prepared)
         tests_found, tests_passed = distributed_tests(prepared)
+        recorded = streams(prepared)
     totals = {name: sum(figures[name] or 0 for figures in tests_found.values()) for name in ("ran", "plain", "cinch")}
     summary = (jobs_found or {}).get("summary", {})
     figures = {
@@ -113,8 +124,7 @@ def measure():
         "gloo_equal": summary.get("gloo_equal"),
         "distributed_tests": totals | tests_found,
         "known_failures": summary.get("known_failures"),
-        # Recorded streams of calls: tests/frameworks/recording.py makes them, this report does not yet.
-        "streams": None,
+        "streams": recorded,
         # Measured by tests/gpu/check, where there is a GPU.
         "calls_vs_gpu": None,
     }
