@@ -72,6 +72,10 @@ struct Verdict {
 // Thread-safe.
 Result<void> serveAgreement(uint8_t* id);
 
+// True where NCCL_COMM_ID is set, with which NCCL makes the same id in every process. Ask after the
+// real ncclGetUniqueId, which puts the settings of NCCL's configuration files into the environment.
+bool areIdsFixed();
+
 // True where the tail of `id` carries a valid stamp.
 bool hasAgreementStamp(const uint8_t* id);
 

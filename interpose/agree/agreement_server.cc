@@ -338,6 +338,11 @@ void AgreementServer::rememberFailed(Nonce parent, Nonce child) {
   found->second.failed.insert(child);
 }
 
+bool areIdsFixed() {
+  const char* const where = environmentVariable("NCCL_COMM_ID");
+  return where != nullptr && *where != '\0';
+}
+
 Result<void> serveAgreement(uint8_t* id) {
   // Never destroyed: the thread runs until the process ends. A forked child has no thread, so that
   // its first id starts a server of its own.

@@ -75,6 +75,13 @@ Hello helloOf(int rank, int nRanks, const CommResources& resources, std::string 
   return hello;
 }
 
+const char* whyUnstamped() {
+  if (areIdsFixed())
+    return "NCCL_COMM_ID is set: an id is then equal in all processes and cannot say where Cinch's "
+           "control channel listens; unset it, and pass the id of one process to the others";
+  return "the process that made the communicator's id runs without Cinch, or with NCCL_COMM_ID set";
+}
+
 int agreeTimeout() {
   return static_cast<int>(processParams().params.agreeTimeout);
 }
@@ -84,8 +91,7 @@ int agreeTimeout() {
 std::unique_ptr<Joining> Joining::byId(const RealNccl& real, const ncclUniqueId& id, int rank,
                                        int nRanks) {
   if (nRanks == 1) return passing("one rank");
-  if (!hasAgreementStamp(idBytes(id)))
-    return passing("the process that made the communicator's id runs without Cinch");
+  if (!hasAgreementStamp(idBytes(id))) return passing(whyUnstamped());
   std::unique_ptr<Joining> joining(new Joining);
   const Hello hello = joining->prepare(real, rank, nRanks);
   joining->accept(Agreement::greet(idBytes(id), hello, agreeTimeout()));

@@ -6,6 +6,7 @@ Arguments: PROGRAM PRELOAD.
 import json
 import os
 import shutil
+import socket
 import tempfile
 
 import interposed
@@ -144,6 +145,20 @@ class Disagreement(Base):
         outcomes = launch(2, rank_env={0: {"LD_PRELOAD": None}}, count=50000)
         self.assert_done(outcomes)
         self.assertRegex(outcomes[1].output, r"WARN.*without Cinch")
+
+
+    def test_ids_that_nccl_makes_equal_stay_equal(self):
+        for variable in ({}, {"CINCH_MODE": "observe"}):
+            with self.subTest(**variable):
+                with socket.socket() as free:
+                    free.bind(("127.0.0.1", 0))
+                    address = f"127.0.0.1:{free.getsockname()[1]}"
+                outcomes = launch(3, env={"NCCL_COMM_ID": address, **variable})
+                self.assert_done(outcomes)
+                self.assertEqual(len({str(outcome.lines("id")) for outcome in outcomes}), 1)
+                for outcome in outcomes:
+                    self.assertLess(max(nmse for nmse, _, _ in calls(outcome)), 1e-12)
+                    self.assertIn("is not compressed: NCCL_COMM_ID is set", outcome.output)
 
 
 class Rules(Base):
