@@ -183,7 +183,10 @@ def _run(command, folder, deadline, extra=None):
 def explain_failure(command, output):
     """What an installer's output means for who wanted the environment."""
     last = "\n".join("  " + line for line in output.strip().splitlines()[-12:])
-    if any(sign in output for sign in ("connection broken", "Connection refused", "Max retries exceeded",
+    if "CERTIFICATE_VERIFY_FAILED" in output:
+        meaning = ("the package index's certificate is not trusted, as behind a proxy that signs what passes through "
+                   "it: set PIP_CERT to the file with the proxy's certificate")
+    elif any(sign in output for sign in ("connection broken", "Connection refused", "Max retries exceeded",
                                        "Temporary failure in name resolution", "ProxyError")):
         meaning = ("the package index cannot be reached, so PyTorch cannot be installed. Check the network, set "
                    "PIP_INDEX_URL to an index that can be reached, or give emulator/torch/run an environment of "

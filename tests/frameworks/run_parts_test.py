@@ -174,6 +174,7 @@ class EnvironmentTest(FolderTest):
     def test_pips_words_are_explained(self):
         for output, meaning in (("ERROR: No matching distribution found for torch==2.15.0", "does not have a pinned"),
                                 ("OSError: [Errno 28] No space left on device", "the disk is full"),
+                                ("connection broken by 'SSLError(... CERTIFICATE_VERIFY_FAILED] ...", "set PIP_CERT"),
                                 ("error: something else", "could not be installed")):
             text = environment.explain_failure(["pip", "install"], output)
             self.assertIn(meaning, text)
