@@ -9,6 +9,7 @@ namespace cinch::cudart {
 namespace {
 
 thread_local cudaError_t lastError = cudaSuccess;
+thread_local cudaError_t launchError = cudaSuccess;
 thread_local bool insideHostFunction = false;
 std::atomic<bool> forkedChild{false};
 
@@ -25,11 +26,22 @@ cudaError_t setError(cudaError_t error) {
 }
 
 cudaError_t takeError() {
+  launchError = cudaSuccess;
   return std::exchange(lastError, cudaSuccess);
 }
 
 cudaError_t peekError() {
   return lastError;
+}
+
+cudaError_t refuseLaunch() {
+  const cudaError_t error = notSupported();
+  launchError = error;
+  return error;
+}
+
+cudaError_t takeLaunchError() {
+  return std::exchange(launchError, cudaSuccess);
 }
 
 cudaError_t admit() {

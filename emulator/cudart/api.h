@@ -14,6 +14,12 @@ cudaError_t setError(cudaError_t error);
 cudaError_t takeError();
 cudaError_t peekError();
 
+// A kernel was not launched. Programs ask for that afterwards, by cudaGetLastError; those that do not would go on with
+// what the kernel was to compute. Their next call on a stream is the error, as it is where a kernel has failed on a GPU.
+cudaError_t refuseLaunch();
+// What refuseLaunch() has left, once; cudaSuccess where the program has asked.
+cudaError_t takeLaunchError();
+
 // Why this thread may not call the runtime now: it runs a host function (cudaErrorNotPermitted), or
 // it is in a child that was forked after the runtime had started and so has none of its threads
 // (cudaErrorInitializationError). The first call starts the runtime.
@@ -47,6 +53,7 @@ cudaError_t api(Body&& body) noexcept {
 template <class Body>
 cudaError_t onStream(cudaStream_t handle, Body&& body) noexcept {
   return api([&] {
+    if (const cudaError_t before = takeLaunchError(); before != cudaSuccess) return before;
     useDevice();
     const auto stream = findStream(handle);
     return stream == nullptr ? cudaErrorInvalidResourceHandle : body(*stream);

@@ -57,15 +57,15 @@ cudaError_t checkAttribute(cudaFuncAttribute attribute, int value) {
 }  // namespace
 
 cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, size_t, cudaStream_t) {
-  return notSupported();
+  return refuseLaunch();
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t*, const void*, void**) {
-  return notSupported();
+  return refuseLaunch();
 }
 
 cudaError_t cudaLaunchCooperativeKernel(const void*, dim3, dim3, void**, size_t, cudaStream_t) {
-  return notSupported();
+  return refuseLaunch();
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
@@ -120,7 +120,7 @@ char __cudaInitModule(void**) {
 
 // What f<<<...>>>(...) begins with; an error here skips the rest of it.
 unsigned __cudaPushCallConfiguration(dim3, dim3, size_t, CUstream_st*) {
-  return notSupported();
+  return refuseLaunch();
 }
 
 cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, size_t*, void*) {
@@ -132,7 +132,7 @@ cudaError_t __cudaGetKernel(cudaKernel_t*, const void*) {
 }
 
 cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t) {
-  return notSupported();
+  return refuseLaunch();
 }
 
 }  // extern "C"

@@ -77,6 +77,38 @@ class Composed(unittest.TestCase):
         torch.optim.SparseAdam(embedding.parameters()).step()
 
 
+class Mistakes(unittest.TestCase):
+    """What fails on a GPU fails here, and does not go on with other numbers."""
+
+    def test_tensors_on_two_devices(self):
+        here, there = torch.ones(3), torch.ones(3, device="cuda")
+        labels = torch.zeros(2, dtype=torch.long)
+        for mixed in (lambda: here + there, lambda: there.add_(here), lambda: here.add_(there),
+                      lambda: torch.ones(2, 3, device="cuda") @ here, lambda: torch.cat([here, there]),
+                      lambda: F.mse_loss(there, here), lambda: F.linear(there, torch.ones(2, 3)),
+                      lambda: F.cross_entropy(torch.ones(2, 3, device="cuda"), labels),
+                      lambda: F.embedding(labels, torch.ones(4, 3, device="cuda")),
+                      lambda: there.gather(0, labels), lambda: torch.maximum(there, here)):
+            with self.assertRaisesRegex(RuntimeError, "Expected all tensors to be on the same device"):
+                mixed()
+
+    def test_what_may_be_on_the_cpu(self):
+        there = torch.arange(6.0, device="cuda").view(2, 3)
+        self.assertEqual((there * torch.tensor(2.0)).sum().item(), 30)
+        self.assertEqual(there[torch.tensor([1])].sum().item(), 12)
+        there[torch.tensor([0])] = 1.0
+        there[0].copy_(torch.zeros(3))
+        self.assertEqual(there.sum().item(), 12)
+        packed = torch.nn.utils.rnn.pack_padded_sequence(there.view(2, 3, 1), torch.tensor([3, 2]), batch_first=True)
+        torch.nn.LSTM(1, 2, batch_first=True).cuda()(packed)
+
+    def test_kernels_whose_launch_nobody_checks(self):
+        nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], device="cuda")
+        with self.assertRaisesRegex(RuntimeError, "not supported"):
+            nested.to_padded_tensor(0.0).cpu()
+        self.assertEqual(torch.ones(3, device="cuda").sum().item(), 3)  # and what follows goes on
+
+
 class Memory(unittest.TestCase):
     def test_in_place_forms_and_views_share_memory(self):
         value = torch.zeros(4, 4, device="cuda")

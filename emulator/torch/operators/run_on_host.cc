@@ -3,6 +3,9 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "host_views.h"
 #include "random.h"
 
@@ -34,6 +37,32 @@ c10::Device deviceOf(c10::ArrayRef<IValue> arguments) {
     if (value.isDevice() && value.toDevice().is_cuda() && !named) named = value.toDevice();
   }
   return named && named->has_index() ? *named : gpus().getDevice();
+}
+
+// Operators that take some arguments on the CPU: lengths, sizes and points to split at, and copies.
+constexpr std::string_view kTakeBoth[] = {
+    "aten::copy_",  "aten::_copy_from", "aten::_copy_from_and_resize", "aten::set_",
+    "aten::_ctc_loss", "aten::_ctc_loss_backward", "aten::ctc_loss", "aten::tensor_split",
+    "aten::_pack_padded_sequence", "aten::_pack_padded_sequence_backward", "aten::_pad_packed_sequence",
+    "aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"};
+
+// As PyTorch's kernels for a GPU do: a CPU kernel would not mind, and a forgotten .to(device) would be seen on a GPU
+// first. A tensor without dimensions goes for a number.
+void checkDevice(const at::Tensor& tensor, c10::Device device, const c10::FunctionSchema& schema,
+                 const std::string& argument) {
+  if (!tensor.defined() || tensor.device() == device || (tensor.is_cpu() && tensor.dim() == 0)) return;
+  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", device, " and ",
+              tensor.device(), "! (when checking argument ", argument, " of ", schema.name(), ")");
+}
+
+void checkDevices(const c10::FunctionSchema& schema, const std::vector<IValue>& given, c10::Device device) {
+  if (std::find(std::begin(kTakeBoth), std::end(kTakeBoth), schema.name()) != std::end(kTakeBoth)) return;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const std::string& name = schema.arguments()[i].name();
+    if (given[i].isTensor()) checkDevice(given[i].toTensor(), device, schema, name);
+    if (!given[i].isTensorList()) continue;  // indices, which may be on the CPU, are a list of optional ones
+    for (const at::Tensor& tensor : given[i].toTensorVector()) checkDevice(tensor, device, schema, name);
+  }
 }
 
 // `argument` for the CPU kernel.
@@ -87,7 +116,10 @@ c10::DispatchKey hostKeyFor(c10::DispatchKeySet keys) {
 void waitForStream(const char* op, c10::Device device) {
   const c10::Stream stream = gpus().getStream(device);
   auto status = cudaStreamCaptureStatusNone;
-  cudaStreamIsCapturing(static_cast<cudaStream_t>(gpus().getStreamNativeHandle(stream)), &status);
+  const auto handle = static_cast<cudaStream_t>(gpus().getStreamNativeHandle(stream));
+  const cudaError_t error = cudaStreamIsCapturing(handle, &status);
+  TORCH_CHECK_NOT_IMPLEMENTED(error == cudaSuccess, "CUDA error: ", cudaGetErrorString(error), ". Seen before ", op,
+                              ": what came before it launched a CUDA kernel of its own, which the emulator cannot run.");
   TORCH_CHECK_NOT_IMPLEMENTED(
       status == cudaStreamCaptureStatusNone, op,
       " cannot be captured into a CUDA graph on the emulator: PyTorch's operators run on the host there, "
@@ -104,6 +136,7 @@ void runOnHost(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   const size_t nArguments = schema.arguments().size(), nReturns = schema.returns().size();
   const std::vector<IValue> given(stack->end() - static_cast<std::ptrdiff_t>(nArguments), stack->end());
   const c10::Device device = deviceOf(given);
+  checkDevices(schema, given, device);
   const c10::OptionalDeviceGuard guard(device);
   waitForStream(schema.name().c_str(), device);
 
