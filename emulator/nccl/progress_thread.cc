@@ -46,7 +46,7 @@ Result<void> ProgressThread::submit(const std::shared_ptr<Plan>& plan) {
 
 void ProgressThread::flush() {
   std::unique_lock lock(mutex_);
-  idle_.wait(lock, [&] { return plans_.empty(); });
+  idle_.wait(lock, [&] { return plans_.empty() || !isRunning(); });
 }
 
 void ProgressThread::fail(const Error& error) {
@@ -54,6 +54,8 @@ void ProgressThread::fail(const Error& error) {
   error_.compare_exchange_strong(none, static_cast<ncclResult_t>(error.status));
   report(error);
   wakeup_->notify();
+  const std::lock_guard lock(mutex_);
+  idle_.notify_all();
 }
 
 void ProgressThread::stop() {
@@ -75,6 +77,9 @@ void ProgressThread::run() {
     if (const Result<void> result = carryOut(*plan); !result) fail(result.error());
     if (isRunning()) retire(plan);
   }
+  // As NCCL's kernels, which wait for the peer that is gone until the communicator is aborted: streams do not go on
+  // with what was not reduced.
+  while (!stopping_.load()) sleepUntilReady();
   abandonAll();
 }
 
