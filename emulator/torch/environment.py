@@ -140,7 +140,6 @@ def check_machine(folder):
     except ImportError:
         raise Unusable(f"{sys.executable} cannot make virtual environments: its module ensurepip is missing. "
                        "On Debian and Ubuntu: apt install python3-venv") from None
-    os.makedirs(os.path.dirname(folder), exist_ok=True)
     free_gb = shutil.disk_usage(os.path.dirname(folder)).free / 1e9
     if free_gb < DISK_GB:
         raise Unusable(f"{os.path.dirname(folder)} has {free_gb:.1f} GB of free disk, and the installation takes "
@@ -249,7 +248,7 @@ def operators(torch):
             say("Building PyTorch's operators for the emulator: a minute or two, once for each PyTorch")
             work = os.path.join(folder, "build")
             shutil.rmtree(work, ignore_errors=True)
-            _build(["cmake", "-S", os.path.join(HERE, "operators"), "-B", work, f"-DTORCH={torch}",
+            _build(["cmake", "-G", "Ninja", "-S", os.path.join(HERE, "operators"), "-B", work, f"-DTORCH={torch}",
                     "-DCMAKE_BUILD_TYPE=Release"], quiet=True)
             _build(["cmake", "--build", work, "--parallel"], quiet=True)
             os.replace(os.path.join(work, os.path.basename(library)), library)
@@ -269,8 +268,13 @@ def _operators_key(torch):
 @contextlib.contextmanager
 def lock(path):
     """Held by one process at a time; the system frees it when its holder ends, however that is."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(f"{path}.lock", "w") as file:
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        file = open(f"{path}.lock", "w")
+    except OSError as error:
+        raise Unusable(f"{os.path.dirname(path)} cannot be written to ({error.strerror}): set XDG_CACHE_HOME to a "
+                       "folder that this user may write to") from None
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
