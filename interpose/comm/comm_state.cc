@@ -140,16 +140,11 @@ uint64_t CommState::captureIdOf(CUstream_st* stream) const {
 CommState::Decision CommState::decide(const Signature& signature, CUstream_st* stream) {
   if (const auto settled = settle(); !settled.ok() || !facts_.agreed)
     return {cinch::decide(params_, facts_, signature, {})};
-  if (mayBeCompressed(signature))
-    if (const uint64_t captureId = captureIdOf(stream); captureId != 0)
-      return decideCaptured(signature, captureId);
+  // Of every call, small ones included: a rank makes its graph when it pleases, and what it counted of
+  // that would part it from the others.
+  if (const uint64_t captureId = captureIdOf(stream); captureId != 0)
+    return decideCaptured(signature, captureId);
   return decideCounted(signature);
-}
-
-// Before anything that is asked of CUDA or counted.
-bool CommState::mayBeCompressed(const Signature& signature) const {
-  return cinch::decide(params_, facts_, signature, inTheEnd(signature)) == Reason::none ||
-         rules_.dependOnOrdinal(signature, nRanks);
 }
 
 // What is known of a call that has been made for ever.
@@ -209,11 +204,9 @@ void CommState::takeBack(const Signature& signature) {
 Place CommState::placeOf(const std::optional<SignatureTable::Seen>& seen,
                          const Signature& signature) {
   if (params_.slots != SlotChoice::sequence) return {};
-  if (!seen) return sequence_.observeUnknown();
   const bool isLargeCall = isLarge(params_, facts_, signature);
-  Place place = sequence_.observe(signature, seen->index, isLargeCall);
-  if (!isLargeCall && place.kind == Place::Kind::known) place.kind = Place::Kind::ambiguous;
-  return place;
+  if (!seen) return sequence_.observeUnknown(signature, isLargeCall);
+  return sequence_.observe(signature, seen->index, isLargeCall);
 }
 
 // A capture is collective, NCCL wants it on all ranks or on none; but never may a host wait in it.
@@ -221,6 +214,7 @@ CommState::Decision CommState::decideCaptured(const Signature& signature, uint64
   Decision decision{Reason::capturing};
   if (const auto index = signatures_.find(signature)) decision.call = &callOf(*index, signature);
   if (captureId == kUnknownCapture) return decision;
+  if (params_.slots == SlotChoice::sequence) leaveIfUndecided(signature);
   auto first = captured_.find(signature);
   if (first == captured_.end() && captured_.size() < SignatureTable::kMaxSignatures)
     first = captured_.emplace(signature, readySlot(signature)).first;
@@ -231,10 +225,28 @@ CommState::Decision CommState::decideCaptured(const Signature& signature, uint64
   return decision;
 }
 
+// Another rank may make eagerly what this one has captured, and would wait for its votes for ever. Where nothing is
+// compressed yet, nothing will be.
+void CommState::leaveIfUndecided(const Signature& signature) {
+  const auto isDecided = [](const auto& slot) {
+    return slot->phase == SlotPhase::connected || slot->phase == SlotPhase::active;
+  };
+  if (hasLeft_ || std::ranges::any_of(slots_, isDecided)) return;
+  if (cinch::decide(params_, facts_, signature, inTheEnd(signature)) != Reason::none) return;
+  hasLeft_ = true;
+  agreement_->close();
+  CINCH_INFO("POLICY",
+             "%s: %s was captured into a graph before any call was compressed: all calls pass; make some steps "
+             "without the graph first",
+             name.c_str(), describe(signature).c_str());
+}
+
 // A captured call has no place in the sequence, and can have no slot that has one. It is one of all
-// calls to come.
+// calls to come. Only what a setting names, which is equal on all ranks, can be known to be meant.
 Slot* CommState::readySlot(const Signature& signature) const {
   const History history = inTheEnd(signature);
+  const bool isNamed = history.rule != nullptr && (history.rule->isWanted || history.rule->isGradient);
+  if (params_.slots == SlotChoice::sequence && !isNamed) return nullptr;
   if (cinch::decide(params_, facts_, signature, history) != Reason::none) return nullptr;
   const auto codecAt = [&](const Place& place) {
     return codingOf(params_, signature.kind, place, 0, history.rule).codec.format.id;

@@ -140,10 +140,10 @@ class CommState {
   };
   Verdict hearVerdict();
   void enrol(const Verdict& verdict);
-  bool mayBeCompressed(const Signature& signature) const;
   History inTheEnd(const Signature& signature) const;
   Decision decideCaptured(const Signature& signature, uint64_t captureId);
   Decision decideCounted(const Signature& signature);
+  void leaveIfUndecided(const Signature& signature);
   Slot* readySlot(const Signature& signature) const;
   Slot* slotOf(uint32_t signatureIndex, const Signature& signature, const Place& place,
                const Coding& coding);
@@ -169,6 +169,7 @@ class CommState {
   const std::shared_ptr<Agreement> agreement_;
   bool settled_ = false;
   std::optional<Error> refused_;  // by CINCH_STRICT
+  bool hasLeft_ = false;          // for good, as its calls are captured
   CommStats* stats_ = nullptr;    // once settled
   bool logged_ = false;           // the table of calls
   CommFacts facts_;

@@ -53,12 +53,14 @@ bool isWarmingUp(const Params& params, const History& history) {
          isYoung(history.seenBefore / history.timesPerStep, params.warmupSteps);
 }
 
-// An average is one of gradients: activations have no use for it. A user may know more.
+// Nobody averages activations into shards: that is what is done with gradients. An AllReduce may average weights.
+// A user may know more.
 Reason reasonOfPlace(const Signature& signature, const History& history) {
   const Place& place = history.place;
   if (history.rule != nullptr && history.rule->isGradient) return Reason::none;
   if (place.kind == Place::Kind::unknown) return Reason::unplaced;
-  const bool averages = signature.op == OpClass::avg || signature.op == OpClass::preMulSum;
+  const bool averages = signature.kind == CallKind::reduceScatter &&
+                        (signature.op == OpClass::avg || signature.op == OpClass::preMulSum);
   return place.kind == Place::Kind::known || averages ? Reason::none : Reason::ambiguous;
 }
 

@@ -24,12 +24,6 @@ const Rule* Rules::search(const Signature& signature, int nRanks, uint64_t seenB
   return nullptr;
 }
 
-bool Rules::dependOnOrdinal(const Signature& signature, int nRanks) const {
-  for (const Rule& rule : rules_)
-    if (holdsButForOrdinal(rule, signature, nRanks)) return rule.ordinal != Range{};
-  return false;
-}
-
 std::string Rules::fingerprint() const {
   if (rules_.empty()) return "none";
   std::string text;

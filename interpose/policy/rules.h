@@ -54,8 +54,6 @@ class Rules {
   const Rule* find(const Signature& signature, int nRanks, uint64_t seenBefore) const {
     return rules_.empty() ? nullptr : search(signature, nRanks, seenBefore);
   }
-  // Whether another `seenBefore` may change the answer.
-  bool dependOnOrdinal(const Signature& signature, int nRanks) const;
 
   bool empty() const { return rules_.empty(); }
   // "none", or a number that is the same for the same rules, however they are written.

@@ -1,12 +1,13 @@
 #include "interpose/policy/sequence.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace cinch {
 namespace {
 
-// The large calls alone, without the landmarks between them, have to hold for longer.
-constexpr uint32_t kWithoutLandmarks = 3;
+// Of the small calls between two large ones: more than a step of a model has, and less than memory could be full of.
+constexpr size_t kMostSmall = 4096;
 // A broadcast of integers that was seen more often than this belongs to the job's habits.
 constexpr uint64_t kFewTimes = 2;
 
@@ -27,16 +28,24 @@ bool isFloat(ncclDataType_t type) {
 
 }  // namespace
 
+bool Sequence::Symbol::isOfStep() const {
+  if (!isLarge || !isReduction(signature.kind)) return isLarge;
+  const OpClass op = signature.op;
+  return isFloat(signature.dataType) &&
+         (op == OpClass::sum || op == OpClass::avg || op == OpClass::preMulSum);
+}
+
 bool Sequence::Symbol::isLargeReduction() const {
-  return isLarge && isReduction(signature.kind);
+  return isOfStep() && isReduction(signature.kind);
 }
 
 bool Sequence::Symbol::isLargeGather() const {
   return isLarge && signature.kind == CallKind::allGather;
 }
 
-Place Sequence::observeUnknown() {
-  return observe({CallKind::allReduce, OpClass::other, ncclInt8, 0}, SignatureTable::kNoIndex,
+Place Sequence::observeUnknown(const Signature& signature, bool isLarge) {
+  if (!Symbol{signature, isLarge}.isOfStep()) return {};
+  return observe({CallKind::allReduce, OpClass::sum, ncclFloat32, 0}, SignatureTable::kNoIndex,
                  true);
 }
 
@@ -46,7 +55,7 @@ Place Sequence::observe(const Signature& signature, uint32_t index, bool isLarge
   symbol.signature = signature;
   symbol.isLarge = isLarge;
   ++symbol.times;
-  pending_.push_back({index, bringsNewLayout(index), false});
+  pending_.push_back({index, cursor_.position, bringsNewLayout(index), false});
   const Place place = follow(pending_.back());
   pending_.back().isOnTrack = cursor_.isOnTrack;
   return place;
@@ -63,7 +72,7 @@ void Sequence::commit() {
   for (const Observed& call : pending_) {
     countParameters(call);
     if (call.isOnTrack)
-      heldFor_ += heldFor_ < kLongRun && !isIgnorable(call.symbol);
+      keep(call);
     else
       relearn(call);
   }
@@ -71,8 +80,21 @@ void Sequence::commit() {
   committed_ = cursor_;
 }
 
+// Of a call that has its place in the period, or none.
+void Sequence::keep(const Observed& call) {
+  const Signature& signature = symbols_[call.symbol].signature;
+  if (!isIgnorable(call.symbol)) {
+    heldFor_ += heldFor_ < kLongRun;
+    word_[call.position].smallBefore = std::exchange(small_, {});
+  } else if (signature.kind == CallKind::allReduce && isFloat(signature.dataType) &&
+             small_.size() < kMostSmall) {
+    small_.push_back({signature.dataType, signature.count, {}});
+  }
+}
+
 void Sequence::relearn(const Observed& call) {
   if (call.bringsLayout) return forget();
+  if (!symbols_[call.symbol].isOfStep()) return;
   if (cursor_.isOnTrack) {  // since an earlier call of this commit
     follow(call);
     if (cursor_.isOnTrack) return;
@@ -117,21 +139,20 @@ void Sequence::forget() {
   word_.clear();
   timesInWord_.clear();
   fits_.clear();
+  small_.clear();
   cursor_ = {};
-  all_.restart();
-  large_.restart();
+  finder_.restart();
 }
 
 void Sequence::lose() {
   if (kind_ != Place::Kind::known || heldFor_ < 2 * word_.size()) {
-    all_.broke(heldFor_);
-    large_.broke(heldFor_);
+    finder_.broke(heldFor_);
     return forget();
   }
   fits_.assign(word_.size(), 0);
   sinceLost_ = 0;
-  all_.restart();
-  large_.restart();
+  small_.clear();
+  finder_.restart();
 }
 
 // The period goes on, at whatever position, once it has been seen whole: as a rule only one
@@ -158,10 +179,9 @@ std::vector<GradientCall> Sequence::gradients() const {
   std::vector<GradientCall> calls;
   if (!cursor_.isOnTrack || kind_ != Place::Kind::known) return calls;
   for (const Step& step : word_) {
-    const Symbol& call = symbols_[step.symbol];
-    if (call.signature.kind != CallKind::allReduce || !isFloat(call.signature.dataType)) continue;
-    calls.push_back({call.signature.dataType, call.signature.count, {}});
-    if (call.isLarge) calls.back().slot = step.slot;
+    calls.insert(calls.end(), step.smallBefore.begin(), step.smallBefore.end());
+    const Signature& call = symbols_[step.symbol].signature;
+    if (call.kind == CallKind::allReduce) calls.push_back({call.dataType, call.count, step.slot});
   }
   return calls;
 }
@@ -184,13 +204,9 @@ void Sequence::countParameters(const Observed& observed) {
 }
 
 void Sequence::learn(uint32_t symbol) {
-  const Symbol& call = symbols_[symbol];
   const auto enough = [this](std::span<const uint32_t> word) { return callsEnoughFor(word); };
-  all_.feed(symbol, call.isLargeReduction());
-  if (const auto length = all_.period(1, enough)) return lock(all_, *length);
-  if (!call.isLarge) return;
-  large_.feed(symbol, call.isLargeReduction());
-  if (const auto length = large_.period(kWithoutLandmarks, enough)) lock(large_, *length);
+  finder_.feed(symbol, symbols_[symbol].isLargeReduction());
+  if (const auto length = finder_.period(1, enough)) lock(*length);
 }
 
 uint32_t Sequence::callsEnoughFor(std::span<const uint32_t> word) const {
@@ -255,19 +271,19 @@ uint32_t Sequence::callsPerStep(std::span<const uint32_t> reductions) const {
   return static_cast<uint32_t>(reductions.size());
 }
 
-void Sequence::lock(const PeriodFinder& finder, uint32_t length) {
-  const std::span<const uint32_t> word = finder.last(length);
+void Sequence::lock(uint32_t length) {
+  const std::span<const uint32_t> word = finder_.last(length);
   const Content content = contentOf(word);
   timesInWord_.assign(symbols_.size(), 0);
   word_.clear();
   for (uint32_t nReductions = 0; const uint32_t symbol : word) {
     ++timesInWord_[symbol];
-    word_.push_back({symbol, nReductions % content.nPerStep});
+    word_.push_back({symbol, nReductions % content.nPerStep, {}});
     nReductions += symbols_[symbol].isLargeReduction();
   }
   const bool canBeToldApart = content.nPerStep == 1 || !content.looksAlike();
   kind_ = content.isWholeModel && canBeToldApart ? Place::Kind::known : Place::Kind::ambiguous;
-  heldFor_ = finder.heldFor(length);
+  heldFor_ = finder_.heldFor(length);
   cursor_ = {true, 0};
   ++epoch_;
 }

@@ -10,8 +10,11 @@
 //   reduce the whole model.
 // - It is ambiguous, and may be made of layers or of activations, unless it is seen to reduce the
 //   whole model by reductions that can be told apart.
-// - Calls that are not part of the period are ignored unless they are large reductions: losses,
-//   metrics, what an evaluation gathers. Any other surprise ends the epoch, and the position is
+// - A step is made of large calls, and of no reductions but sums and averages of floating-point
+//   values. Losses, norms, counts and maxima say nothing: a rank may capture them into a graph of its
+//   own, where they are not seen, while another one makes them.
+// - Calls that are not part of the period are ignored unless they are large reductions: what an
+//   evaluation gathers. Any other surprise ends the epoch, and the position is
 //   unknown until a whole period has been seen again. An ambiguous period is forgotten then, and so
 //   is one that holds for less than two periods.
 // - New parameters, or PyTorch DDP's order of new buckets, end an epoch, too.
@@ -53,8 +56,8 @@ class Sequence {
   // The place of the next call. `index` is that of its signature, `isLarge` whether it moves enough
   // bytes to matter. The call is taken for made once commit() is called.
   Place observe(const Signature& signature, uint32_t index, bool isLarge);
-  // The same for a call of which nothing is known but that it was made.
-  Place observeUnknown();
+  // The same for a call whose signature has no index any more: large ones are like no other.
+  Place observeUnknown(const Signature& signature, bool isLarge);
   // All calls observed since the last commit() or takeBack() were made, or were not.
   void commit();
   void takeBack();
@@ -66,8 +69,8 @@ class Sequence {
   // Calls of the learned period; 0 where there is none, or where its position is lost.
   uint32_t period() const { return cursor_.isOnTrack ? static_cast<uint32_t>(word_.size()) : 0; }
 
-  // Those of the learned period in order, from any of them on; none where calls have no known
-  // place.
+  // Those of the learned period in order, from any of them on, and the small ones that were made
+  // between them last, which may differ from rank to rank; none where calls have no known place.
   std::vector<GradientCall> gradients() const;
 
   static constexpr uint32_t kLongEnough = 256;
@@ -77,11 +80,14 @@ class Sequence {
     Signature signature{};
     bool isLarge = false;
     uint64_t times = 0;  // that it was observed
+    // Whether it can be a call of a step at all.
+    bool isOfStep() const;
     bool isLargeReduction() const;
     bool isLargeGather() const;
   };
   struct Observed {
     uint32_t symbol;
+    uint32_t position;  // in the learned period, where it has one
     bool bringsLayout;
     bool isOnTrack;  // after this call
   };
@@ -93,6 +99,8 @@ class Sequence {
   struct Step {
     uint32_t symbol;
     uint32_t slot;
+    // When it was made last, for gradients(): nothing else depends on them.
+    std::vector<GradientCall> smallBefore;
   };
 
   // What the calls of a period amount to.
@@ -110,11 +118,12 @@ class Sequence {
   bool bringsNewLayout(uint32_t symbol) const;
   void forget();
   void lose();
+  void keep(const Observed& call);
   void relearn(const Observed& call);
   void countParameters(const Observed& observed);
   void rejoin(uint32_t symbol);
   void learn(uint32_t symbol);
-  void lock(const PeriodFinder& finder, uint32_t length);
+  void lock(uint32_t length);
 
   uint32_t callsEnoughFor(std::span<const uint32_t> word) const;
   Content contentOf(std::span<const uint32_t> word) const;
@@ -138,7 +147,8 @@ class Sequence {
   std::vector<uint32_t> fits_;
   uint32_t sinceLost_ = 0;
 
-  PeriodFinder all_, large_;  // of all calls, and of the large ones only
+  std::vector<GradientCall> small_;  // since the last call of the period
+  PeriodFinder finder_;
   uint64_t parameters_ = 0;   // values broadcast before the first reduction
   uint64_t gathered_ = 0;     // and gathered
   bool hasReduced_ = false;

@@ -76,30 +76,42 @@ class Job {
       buckets_.push_back(std::make_unique<Bucket>(count, static_cast<int>(buckets_.size())));
   }
   ~Job() { ncclCommDestroy(comm_); }
+  ncclComm_t comm() const { return comm_; }
+  cudaStream_t stream() const { return stream_; }
 
   void train(int steps) {
-    for (int step = 0; step < steps; ++step) {
-      fill(step);
-      reduce();
-      check(step, kWorstError);
-      averageLoss(step);
-    }
+    for (int step = 0; step < steps; ++step) trainStep(step);
+  }
+  void trainStep(int step) {
+    fill(step);
+    reduce();
+    check(step, kWorstError);
+    averageLoss(step);
   }
   // As train(), but all calls of a step are in a graph.
   void replay(int first, int steps) {
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t exec = nullptr;
-    CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
-    reduce();
-    CHECK(cudaStreamEndCapture(stream_, &graph));
-    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    const cudaGraphExec_t exec = capture();
     for (int step = first; step < first + steps; ++step) {
       fill(step);
       CHECK(cudaGraphLaunch(exec, stream_));
       check(step, kRounding);
     }
     CHECK(cudaGraphExecDestroy(exec));
-    CHECK(cudaGraphDestroy(graph));
+  }
+  // As train(), but from a step on the calls of one rank come from a graph, and all are exact.
+  void trainBesideAGraph(bool isCapturing, int from) {
+    cudaGraphExec_t exec = nullptr;
+    for (int step = 0; step < kTrainingSteps; ++step) {
+      if (isCapturing && step == from) exec = capture();
+      fill(step);
+      if (exec == nullptr)
+        reduce();
+      else
+        CHECK(cudaGraphLaunch(exec, stream_));
+      check(step, kRounding);
+      averageLoss(step);
+    }
+    if (exec != nullptr) CHECK(cudaGraphExecDestroy(exec));
   }
 
  private:
@@ -108,6 +120,16 @@ class Job {
   }
   void reduce() {
     for (const auto& bucket : buckets_) bucket->allReduce(comm_, stream_);
+  }
+  cudaGraphExec_t capture() {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t exec = nullptr;
+    CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
+    reduce();
+    CHECK(cudaStreamEndCapture(stream_, &graph));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    CHECK(cudaGraphDestroy(graph));
+    return exec;
   }
   void check(int step, double worstError) {
     await(comm_, stream_);
@@ -138,6 +160,81 @@ void trainsInAGraph(const World& world) {
   job.replay(10, 3);
 }
 
+// A norm of all gradients, whose signature is that of the loss, and the largest of many values. From some step on they
+// come from a graph, which each rank makes, and makes anew, when it pleases.
+class Norms {
+ public:
+  Norms(const World& world, ncclComm_t comm, cudaStream_t stream)
+      : world_(world), comm_(comm), stream_(stream), norm_(1), largest_(50000) {}
+  ~Norms() { forget(); }
+
+  void capture() {
+    forget();
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
+    reduce();
+    CHECK(cudaStreamEndCapture(stream_, &graph));
+    CHECK(cudaGraphInstantiate(&exec_, graph, 0));
+    CHECK(cudaGraphDestroy(graph));
+  }
+  void step(int step) {
+    norm_.fill(world_.rank, step, stream_);
+    if (exec_ == nullptr)
+      reduce();
+    else
+      CHECK(cudaGraphLaunch(exec_, stream_));
+    await(comm_, stream_);
+    expectExact(norm_.read(stream_), sumOf(everybody(world_), step), "norm");
+  }
+
+ private:
+  void reduce() {
+    CHECK(ncclAllReduce(norm_.data(), norm_.data(), 1, ncclFloat32, ncclSum, comm_, stream_));
+    CHECK(ncclAllReduce(largest_.data(), largest_.data(), largest_.count(), ncclFloat32, ncclMax,
+                        comm_, stream_));
+  }
+  void forget() {
+    if (exec_ != nullptr) CHECK(cudaGraphExecDestroy(exec_));
+    exec_ = nullptr;
+  }
+
+  const World& world_;
+  ncclComm_t comm_;
+  cudaStream_t stream_;
+  cudaGraphExec_t exec_ = nullptr;
+  Floats norm_, largest_;
+};
+
+// One rank captures a step before the others: what it counts must be what they count.
+void oneRankCapturesEarlier(const World& world) {
+  Job job(world);
+  Norms norms(world, job.comm(), job.stream());
+  for (int step = 0; step < kTrainingSteps; ++step) {
+    if (step == (world.rank == 0 ? 3 : 4)) norms.capture();
+    job.trainStep(step);
+    norms.step(step);
+  }
+}
+
+// When all is learned, one rank makes its graph anew.
+void oneRankCapturesAgain(const World& world) {
+  Job job(world);
+  Norms norms(world, job.comm(), job.stream());
+  for (int step = 0; step < kTrainingSteps; ++step) {
+    if (step == 2 || (world.rank == 0 && step == 15)) norms.capture();
+    job.trainStep(step);
+    norms.step(step);
+  }
+}
+
+// What could be compressed is in a graph on one rank alone: the others must not wait for its votes.
+void gradientsInAGraphOfRank0(const World& world) {
+  Job(world).trainBesideAGraph(world.rank == 0, 0);
+}
+void gradientsInAGraphOfRank1(const World& world) {
+  Job(world).trainBesideAGraph(world.rank == 1, 3);
+}
+
 // One call over and over, longer than it takes to find that it has a period.
 void repeats(const World& world, ncclRedOp_t op, int calls) {
   const ncclComm_t comm = makeWorldComm(world);
@@ -151,10 +248,7 @@ void repeats(const World& world, ncclRedOp_t op, int calls) {
     await(comm, stream);
     const std::string label = "call" + std::to_string(call);
     const Exact exact = sumOf(everybody(world), call, 0, factor);
-    if (op == ncclSum || call < 256)
-      expectExact(buffer.read(stream), exact, label);
-    else if (call == calls - 1)
-      expectCompressed(buffer.read(stream), exact, label);
+    expectExact(buffer.read(stream), exact, label);
     expectSameEverywhere(buffer.read(stream), label);
   }
   CHECK(ncclCommDestroy(comm));
@@ -176,6 +270,10 @@ const std::vector<Case>& defaultCases() {
   static const std::vector<Case> cases = {
       {"default-training", 2, trains},
       {"default-graph", 2, trainsInAGraph},
+      {"default-graph-earlier-on-one-rank", 2, oneRankCapturesEarlier},
+      {"default-graph-again-on-one-rank", 2, oneRankCapturesAgain},
+      {"default-graph-of-gradients-on-rank-0", 2, gradientsInAGraphOfRank0},
+      {"default-graph-of-gradients-on-rank-1", 2, gradientsInAGraphOfRank1},
       {"default-repeated-sum", 2, repeatsASum},
       {"default-repeated-average", 2, repeatsAnAverage},
   };

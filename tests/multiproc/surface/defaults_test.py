@@ -66,23 +66,31 @@ class Defaults(surface_test.OutcomeTest):
             self.assertEqual(comm["passed"]["capturing"]["calls"], len(BUCKETS))
         self.assertIn("capturing: ", explained)
 
-    def test_a_sum_over_and_over_stays_exact(self):
-        """As nccl-tests: nothing shows that these are gradients."""
-        comms, explained = self.run_case("default-repeated-sum")
-        for comm in comms:
-            self.assertEqual(comm["slots"], [])
-            self.assertGreater(comm["passed"]["unplaced"]["calls"], 200)
-            self.assertGreater(comm["passed"]["ambiguous"]["calls"], 0)
-        self.assertRegex(explained, r"AllReduce fp32 Sum x 20000 .*ambiguous")
-        self.assertRegex(explained, r"ambiguous: .* could be activations\.\n.*CINCH_SLOTS=signature")
+    def test_captures_of_one_rank_alone_change_nothing(self):
+        for case in ("default-graph-earlier-on-one-rank", "default-graph-again-on-one-rank"):
+            with self.subTest(case):
+                comms, _ = self.run_case(case)
+                calls = [{slot["name"]: slot["calls"] for slot in comm["slots"]} for comm in comms]
+                self.assertEqual(calls[0], calls[1])
+                self.assertGreaterEqual(min(calls[0].values()), 35)
 
-    def test_an_average_over_and_over_goes_at_eight_bits_without_feedback(self):
-        comms, _ = self.run_case("default-repeated-average")
-        for comm in comms:
-            (slot,) = comm["slots"]
-            self.assertEqual((slot["codec"], slot["gain"]), ("q8", 0))
-            self.assertGreater(slot["calls"], 0)
-            self.assertGreater(comm["passed"]["unplaced"]["calls"], 200)
+    def test_gradients_in_a_graph_of_one_rank_pass(self):
+        for case in ("default-graph-of-gradients-on-rank-0", "default-graph-of-gradients-on-rank-1"):
+            with self.subTest(case):
+                comms, _ = self.run_case(case)
+                self.assertEqual([slot["calls"] for comm in comms for slot in comm["slots"] if slot["calls"]], [])
+
+    def test_a_call_over_and_over_stays_exact(self):
+        """As nccl-tests: nothing shows that these are gradients."""
+        for case, call in (("default-repeated-sum", "Sum"), ("default-repeated-average", "Avg")):
+            with self.subTest(case):
+                comms, explained = self.run_case(case)
+                for comm in comms:
+                    self.assertEqual(comm["slots"], [])
+                    self.assertGreater(comm["passed"]["unplaced"]["calls"], 200)
+                    self.assertGreater(comm["passed"]["ambiguous"]["calls"], 0)
+                self.assertRegex(explained, rf"AllReduce fp32 {call} x 20000 .*ambiguous")
+                self.assertRegex(explained, r"ambiguous: .* could be activations\.\n.*CINCH_SLOTS=signature")
 
 
 if __name__ == "__main__":

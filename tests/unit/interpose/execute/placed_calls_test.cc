@@ -67,21 +67,12 @@ TEST_F(PlacedCalls, OfOneSignatureHaveSlotsOfTheirOwn) {
 
 // They may be layers of one step, or activations.
 TEST_F(PlacedCalls, ThatLookAlikePass) {
-  const Work first(ranks_, kAllReduce, kCount), second(ranks_, kAllReduce, kCount);
+  const Work first(ranks_, kAllReduce, kCount), second(ranks_, kAllReduce, kCount),
+      average(ranks_, kAllReduce, kCount + 1, ncclAvg);
   steps(Sequence::kLongEnough, {&first, &second});
+  steps(2 * Sequence::kLongEnough, {&average});
   EXPECT_TRUE(test::compressedCalls(comm()).empty());
   EXPECT_GT(passed(Reason::ambiguous), 0u);
-}
-
-TEST_F(PlacedCalls, ThatLookAlikeAndAreAveragesGoWithoutFeedback) {
-  const Work first(ranks_, kAllReduce, kCount, ncclAvg),
-      second(ranks_, kAllReduce, kCount, ncclAvg);
-  steps(Sequence::kLongEnough, {&first, &second});
-  const auto calls = test::compressedCalls(comm());
-  ASSERT_EQ(calls.size(), 1u);
-  EXPECT_GT(calls.begin()->second, 0u);
-  EXPECT_EQ(first.slot(0).rule.gain, 0.0f);
-  EXPECT_EQ(first.slot(0).plan.layout.codec.bits, 8u);
 }
 
 TEST_F(PlacedCalls, ASurpriseIsPassedAndTheResidualDropped) {

@@ -321,10 +321,14 @@ TEST(Policy, AKnownPlaceGetsAdaptivePrecisionAndFeedback) {
   EXPECT_STREQ(codingOf(defaults(), CallKind::allReduce, kAmbiguousPlace, 0).name(), "q8");
 }
 
-TEST(Policy, AnAmbiguousPlaceGetsEightBitsWithoutFeedbackWhereItAverages) {
-  for (const OpClass op : {OpClass::avg, OpClass::preMulSum})
-    EXPECT_EQ(rungOf(defaults(), kAmbiguousPlace, op), (Rung{Reason::none, "q8", 0.0f, false}));
-  EXPECT_EQ(rungOf(defaults(), kAmbiguousPlace).reason, Reason::ambiguous);
+TEST(Policy, AnAmbiguousPlacePassesUnlessShardsAreAveraged) {
+  for (const OpClass op : {OpClass::sum, OpClass::avg, OpClass::preMulSum})
+    EXPECT_EQ(rungOf(defaults(), kAmbiguousPlace, op).reason, Reason::ambiguous);
+  Signature shards = kGradients;
+  shards.kind = CallKind::reduceScatter;
+  EXPECT_EQ(decide(defaults(), kNetworked, shards, {10, kAmbiguousPlace}), Reason::ambiguous);
+  shards.op = OpClass::avg;
+  EXPECT_EQ(decide(defaults(), kNetworked, shards, {10, kAmbiguousPlace}), Reason::none);
 }
 
 TEST(Policy, AnUnknownPlacePasses) {

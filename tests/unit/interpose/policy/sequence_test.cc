@@ -78,7 +78,7 @@ TEST(Sequence, AModelThatWasBroadcastIsLearnedInThreeSteps) {
   Stream stream("ABC");
   stream.steps(2, "ABCs");
   for (const Place& place : stream.step("ABCs")) EXPECT_EQ(place.kind, Place::Kind::unknown);
-  EXPECT_EQ(stream.sequence.period(), 4u);
+  EXPECT_EQ(stream.sequence.period(), 3u) << "large calls";
   const auto places = stream.step("ABCs");
   EXPECT_EQ(std::set({places[0].slot, places[1].slot, places[2].slot}).size(), 3u);
   EXPECT_EQ(stream.step("ABCs"), places) << "and the next step is like the one before";
@@ -135,7 +135,10 @@ TEST(Sequence, CallsThatLookAlikeAreAmbiguous) {
     Stream stream("AA");
     stream.steps(2 * kManySteps, step);
     ASSERT_NE(stream.sequence.period(), 0u) << step;
-    for (const Place& place : stream.step(step)) EXPECT_EQ(place.kind, Place::Kind::ambiguous);
+    for (const char letter : step) {
+      const auto expected = isLargeLetter(letter) ? Place::Kind::ambiguous : Place::Kind::unknown;
+      EXPECT_EQ(stream.call(letter).kind, expected) << letter << " of " << step;
+    }
   }
 }
 
@@ -195,12 +198,37 @@ TEST(Sequence, IgnoresSmallCallsAndGathersOfAnEvaluation) {
   EXPECT_TRUE(stream.isKnown('B'));
 }
 
-TEST(Sequence, ALandmarkAtAnotherPlaceIsASurprise) {
-  Stream stream("AAB");
-  stream.steps(kManySteps, "AABs");
-  EXPECT_TRUE(stream.isKnown('A'));
-  stream.call('s');
-  EXPECT_FALSE(stream.isKnown('A')) << "it may be the first of a step, or the second";
+// What a rank may capture into a graph of its own, so that it is not seen there, while another rank makes it eagerly.
+void callWhatSaysNothing(Sequence& sequence, std::mt19937& random) {
+  const auto count = static_cast<uint64_t>(random() % 50 + 1);
+  const auto index = static_cast<uint32_t>(300 + count);
+  constexpr uint64_t kMany = 1 << 22;
+  switch (random() % 4) {
+    case 0:
+      sequence.observe({CallKind::allReduce, OpClass::sum, ncclFloat32, count}, index, false);
+      break;
+    case 1:
+      sequence.observe({CallKind::allReduce, OpClass::other, ncclFloat32, kMany}, 400, true);
+      break;
+    case 2:
+      sequence.observe({CallKind::reduceScatter, OpClass::sum, ncclInt64, kMany}, 401, true);
+      break;
+    default:
+      sequence.observe({CallKind::allGather, OpClass::none, ncclInt32, count}, index + 100, false);
+  }
+  sequence.commit();
+}
+
+TEST(Sequence, IsTheSameWhateverSmallOrOtherCallsARankMakes) {
+  for (const std::string step : {"ABC", "AAB", "ABAB", "PAQBQP"}) {
+    std::mt19937 random(static_cast<uint32_t>(step.size()) + 7);
+    Stream quiet(step), noisy(step);
+    for (int i = 0; i < 400; ++i)
+      for (const char letter : step) {
+        while (random() % 3 == 0) callWhatSaysNothing(noisy.sequence, random);
+        ASSERT_EQ(noisy.call(letter), quiet.call(letter)) << step << " step " << i;
+      }
+  }
 }
 
 TEST(Sequence, IsSureAgainAfterAWholePeriod) {
@@ -407,13 +435,15 @@ TEST(Gradients, AreTheAllReducesOfThePeriod) {
   stream.steps(2, "PABCs#");
   EXPECT_EQ(gradientsOf(stream.sequence), "");
   stream.steps(3, "PABCs#");
+  EXPECT_EQ(gradientsOf(stream.sequence), "A0B1C2") << "learned just now";
+  stream.step("PABCs#");
   EXPECT_EQ(gradientsOf(stream.sequence), "A0B1C2s");
 }
 
 TEST(Gradients, OfMicroBatchesShareTheirSlots) {
   Stream stream("AB");
-  stream.steps(6, "ABABs");
-  EXPECT_EQ(gradientsOf(stream.sequence), "A0B1A0B1s");
+  stream.steps(6, "PABAB");
+  EXPECT_EQ(gradientsOf(stream.sequence), "A0B1A0B1");
 }
 
 TEST(Gradients, AreNotKnownWhilePlacesAreNot) {
@@ -481,8 +511,7 @@ const TraceNames kNeverCompressed = {"ddp_buffers_5_percent",
                                      "trainer_with_accumulation",
                                      "trainer_with_evaluation",
                                      "zero1_deep",
-                                     "zero2_deep",
-                                     "zero3_deep"};
+                                     "zero2_deep"};
 // Gradients that are compressed later than in the ninth step, or not again for long after an
 // evaluation or a change of the buckets: some steps should do.
 const TraceNames kPartlyCompressed = {"ddp_evaluation_by_reductions",
