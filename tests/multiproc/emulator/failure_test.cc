@@ -59,14 +59,15 @@ TEST(DeadPeer, IsReportedByAllRanks) {
              for (int round = 0; round < 1000 && result == ncclSuccess; ++round) {
                result = ncclAllReduce(values.data(), values.data(), kLarge, ncclFloat32, ncclSum,
                                       comm, stream);
-               EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+               while (isRunning(stream) && asyncError(comm) == ncclSuccess) std::this_thread::yield();
              }
              EXPECT_EQ(awaitAsyncError(comm), ncclRemoteError);
              EXPECT_EQ(
                  ncclAllReduce(values.data(), values.data(), 1, ncclFloat32, ncclSum, comm, stream),
                  ncclRemoteError);
-             EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+             EXPECT_TRUE(isRunning(stream)) << "or the program goes on with what was not reduced";
              EXPECT_NCCL(ncclCommAbort(comm));
+             EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
              EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
            },
            {.expectedToDie = 2});
