@@ -57,15 +57,15 @@ cudaError_t checkAttribute(cudaFuncAttribute attribute, int value) {
 }  // namespace
 
 cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, size_t, cudaStream_t) {
-  return refuseLaunch();
+  return notSupported();
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t*, const void*, void**) {
-  return refuseLaunch();
+  return notSupported();
 }
 
 cudaError_t cudaLaunchCooperativeKernel(const void*, dim3, dim3, void**, size_t, cudaStream_t) {
-  return refuseLaunch();
+  return notSupported();
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
@@ -118,7 +118,7 @@ char __cudaInitModule(void**) {
   return 1;
 }
 
-// What f<<<...>>>(...) begins with; an error here skips the rest of it.
+// What f<<<...>>>(...) begins with; an error here skips the rest of it, and nobody is given it.
 unsigned __cudaPushCallConfiguration(dim3, dim3, size_t, CUstream_st*) {
   return refuseLaunch();
 }
@@ -132,7 +132,7 @@ cudaError_t __cudaGetKernel(cudaKernel_t*, const void*) {
 }
 
 cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t) {
-  return refuseLaunch();
+  return notSupported();
 }
 
 }  // extern "C"
