@@ -1,7 +1,10 @@
 // What a program gets whose user has set nothing. defaults_test.py reads in Cinch's report what
 // became of these calls; here their results are checked.
 #include <cmath>
+#include <cstdlib>
+#include <functional>
 #include <memory>
+#include <random>
 
 #include "tests/multiproc/surface/program.h"
 
@@ -160,71 +163,110 @@ void trainsInAGraph(const World& world) {
   job.replay(10, 3);
 }
 
-// A norm of all gradients, whose signature is that of the loss, and the largest of many values. From some step on they
-// come from a graph, which each rank makes, and makes anew, when it pleases.
-class Norms {
+// Calls beside the gradients: a norm whose signature is that of the loss, a maximum and counts that are as large as
+// buckets, a list of numbers. From some step on each comes from a graph, which a rank makes, makes anew and gives up
+// when it pleases.
+class SideCalls {
  public:
-  Norms(const World& world, ncclComm_t comm, cudaStream_t stream)
-      : world_(world), comm_(comm), stream_(stream), norm_(1), largest_(50000) {}
-  ~Norms() { forget(); }
+  SideCalls(const World& world, ncclComm_t comm, cudaStream_t stream)
+      : world_(world),
+        comm_(comm),
+        stream_(stream),
+        norm_(1),
+        many_(kMany),
+        counts_(2 * kMany),
+        list_(kListed * static_cast<size_t>(world.ranks)) {}
+  ~SideCalls() {
+    for (size_t call = 0; call < kCalls; ++call) release(call);
+  }
 
-  void capture() {
-    forget();
+  static constexpr size_t kCalls = 4;
+
+  void capture(size_t call) {
+    release(call);
     cudaGraph_t graph = nullptr;
     CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
-    reduce();
+    make(call);
     CHECK(cudaStreamEndCapture(stream_, &graph));
-    CHECK(cudaGraphInstantiate(&exec_, graph, 0));
+    CHECK(cudaGraphInstantiate(&graphs_[call], graph, 0));
     CHECK(cudaGraphDestroy(graph));
+  }
+  void captureAll() {
+    for (size_t call = 0; call < kCalls; ++call) capture(call);
+  }
+  void release(size_t call) {
+    if (graphs_[call] != nullptr) CHECK(cudaGraphExecDestroy(graphs_[call]));
+    graphs_[call] = nullptr;
   }
   void step(int step) {
     norm_.fill(world_.rank, step, stream_);
-    if (exec_ == nullptr)
-      reduce();
-    else
-      CHECK(cudaGraphLaunch(exec_, stream_));
+    for (size_t call = 0; call < kCalls; ++call) {
+      if (graphs_[call] == nullptr)
+        make(call);
+      else
+        CHECK(cudaGraphLaunch(graphs_[call], stream_));
+    }
     await(comm_, stream_);
     expectExact(norm_.read(stream_), sumOf(everybody(world_), step), "norm");
   }
 
  private:
-  void reduce() {
-    CHECK(ncclAllReduce(norm_.data(), norm_.data(), 1, ncclFloat32, ncclSum, comm_, stream_));
-    CHECK(ncclAllReduce(largest_.data(), largest_.data(), largest_.count(), ncclFloat32, ncclMax,
-                        comm_, stream_));
-  }
-  void forget() {
-    if (exec_ != nullptr) CHECK(cudaGraphExecDestroy(exec_));
-    exec_ = nullptr;
+  static constexpr size_t kMany = 50000, kListed = 16;
+
+  void make(size_t call) {
+    const auto reduce = [this](const Floats& values, size_t count, ncclDataType_t type, ncclRedOp_t op) {
+      CHECK(ncclAllReduce(values.data(), values.data(), count, type, op, comm_, stream_));
+    };
+    if (call == 0) return reduce(norm_, 1, ncclFloat32, ncclSum);
+    if (call == 1) return reduce(many_, kMany, ncclFloat32, ncclMax);
+    if (call == 2) return reduce(counts_, kMany, ncclInt64, ncclSum);
+    const float* const own = list_.data() + kListed * static_cast<size_t>(world_.rank);
+    CHECK(ncclAllGather(own, list_.data(), kListed, ncclInt32, comm_, stream_));
   }
 
   const World& world_;
   ncclComm_t comm_;
   cudaStream_t stream_;
-  cudaGraphExec_t exec_ = nullptr;
-  Floats norm_, largest_;
+  cudaGraphExec_t graphs_[kCalls] = {};
+  Floats norm_, many_, counts_, list_;
 };
 
-// One rank captures a step before the others: what it counts must be what they count.
-void oneRankCapturesEarlier(const World& world) {
+// What ranks capture when they please must not change what they learn of the step.
+void trainBeside(const World& world, const std::function<void(SideCalls&, int step)>& capture) {
   Job job(world);
-  Norms norms(world, job.comm(), job.stream());
+  SideCalls calls(world, job.comm(), job.stream());
   for (int step = 0; step < kTrainingSteps; ++step) {
-    if (step == (world.rank == 0 ? 3 : 4)) norms.capture();
+    capture(calls, step);
     job.trainStep(step);
-    norms.step(step);
+    calls.step(step);
   }
 }
 
-// When all is learned, one rank makes its graph anew.
+// One rank captures a step before the others.
+void oneRankCapturesEarlier(const World& world) {
+  trainBeside(world, [&](SideCalls& calls, int step) {
+    if (step == (world.rank == 0 ? 3 : 4)) calls.captureAll();
+  });
+}
+
+// When all is learned, one rank makes its graphs anew.
 void oneRankCapturesAgain(const World& world) {
-  Job job(world);
-  Norms norms(world, job.comm(), job.stream());
-  for (int step = 0; step < kTrainingSteps; ++step) {
-    if (step == 2 || (world.rank == 0 && step == 15)) norms.capture();
-    job.trainStep(step);
-    norms.step(step);
-  }
+  trainBeside(world, [&](SideCalls& calls, int step) {
+    if (step == 2 || (world.rank == 0 && step == 15)) calls.captureAll();
+  });
+}
+
+// Each rank by its own dice; TEST_SEED says which.
+void ranksCaptureAtRandom(const World& world) {
+  const char* const seed = getenv("TEST_SEED");
+  std::mt19937 random(static_cast<uint32_t>(2 * atoi(seed == nullptr ? "0" : seed) + world.rank));
+  trainBeside(world, [&](SideCalls& calls, int) {
+    for (size_t call = 0; call < SideCalls::kCalls; ++call) {
+      const uint32_t dice = random() % 8;
+      if (dice == 0) calls.capture(call);
+      if (dice == 1) calls.release(call);
+    }
+  });
 }
 
 // What could be compressed is in a graph on one rank alone: the others must not wait for its votes.
@@ -272,6 +314,7 @@ const std::vector<Case>& defaultCases() {
       {"default-graph", 2, trainsInAGraph},
       {"default-graph-earlier-on-one-rank", 2, oneRankCapturesEarlier},
       {"default-graph-again-on-one-rank", 2, oneRankCapturesAgain},
+      {"default-graph-at-random", 2, ranksCaptureAtRandom},
       {"default-graph-of-gradients-on-rank-0", 2, gradientsInAGraphOfRank0},
       {"default-graph-of-gradients-on-rank-1", 2, gradientsInAGraphOfRank1},
       {"default-repeated-sum", 2, repeatsASum},

@@ -5,6 +5,7 @@ Arguments: PROGRAM PRELOAD CINCH (the command).
 """
 
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -70,6 +71,14 @@ class Defaults(surface_test.OutcomeTest):
         for case in ("default-graph-earlier-on-one-rank", "default-graph-again-on-one-rank"):
             with self.subTest(case):
                 comms, _ = self.run_case(case)
+                calls = [{slot["name"]: slot["calls"] for slot in comm["slots"]} for comm in comms]
+                self.assertEqual(calls[0], calls[1])
+                self.assertGreaterEqual(min(calls[0].values()), 35)
+
+    def test_captures_at_random_change_nothing(self):
+        for seed in random.sample(range(1 << 20), int(os.environ.get("TEST_PROGRAMS", 3))):
+            with self.subTest(seed=seed):
+                comms, _ = self.run_case("default-graph-at-random", {"TEST_SEED": str(seed)})
                 calls = [{slot["name"]: slot["calls"] for slot in comm["slots"]} for comm in comms]
                 self.assertEqual(calls[0], calls[1])
                 self.assertGreaterEqual(min(calls[0].values()), 35)

@@ -200,22 +200,13 @@ TEST(Sequence, IgnoresSmallCallsAndGathersOfAnEvaluation) {
 
 // What a rank may capture into a graph of its own, so that it is not seen there, while another rank makes it eagerly.
 void callWhatSaysNothing(Sequence& sequence, std::mt19937& random) {
-  const auto count = static_cast<uint64_t>(random() % 50 + 1);
-  const auto index = static_cast<uint32_t>(300 + count);
-  constexpr uint64_t kMany = 1 << 22;
-  switch (random() % 4) {
-    case 0:
-      sequence.observe({CallKind::allReduce, OpClass::sum, ncclFloat32, count}, index, false);
-      break;
-    case 1:
-      sequence.observe({CallKind::allReduce, OpClass::other, ncclFloat32, kMany}, 400, true);
-      break;
-    case 2:
-      sequence.observe({CallKind::reduceScatter, OpClass::sum, ncclInt64, kMany}, 401, true);
-      break;
-    default:
-      sequence.observe({CallKind::allGather, OpClass::none, ncclInt32, count}, index + 100, false);
-  }
+  const uint32_t kind = random() % 4, count = random() % 50 + 1, many = 1 << 22;
+  const Signature calls[] = {{CallKind::allReduce, OpClass::sum, ncclFloat32, count},
+                             {CallKind::allGather, OpClass::none, ncclInt32, count},
+                             {CallKind::allReduce, OpClass::other, ncclFloat32, many},
+                             {CallKind::reduceScatter, OpClass::sum, ncclInt64, many}};
+  const bool isLarge = kind >= 2;
+  sequence.observe(calls[kind], 300 + 100 * kind + (isLarge ? 0 : count), isLarge);
   sequence.commit();
 }
 
