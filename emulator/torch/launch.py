@@ -43,6 +43,10 @@ def parse(arguments):
     return options
 
 
+# As emulator/environment.h has it.
+MOST_DEVICES = 64
+
+
 def check(parser, options):
     if options.ranks < 1:
         parser.error(f"-n {options.ranks}: at least one rank is needed")
@@ -55,6 +59,10 @@ def check(parser, options):
         parser.error(f"{options.script}: there is no such file; give the training script, then its arguments")
     if options.python and not os.access(options.python, os.X_OK):
         parser.error(f"--python {options.python}: there is no such program")
+    devices = os.environ.get("CINCH_EMULATOR_DEVICES")
+    if devices and not (devices.isascii() and devices.isdigit() and 1 <= int(devices) <= MOST_DEVICES):
+        parser.error(f"CINCH_EMULATOR_DEVICES={devices}: a process can see 1 to {MOST_DEVICES} devices; without the "
+                     "variable it sees one for each rank of its host")
     options.link_bits = None
     if options.link:
         try:

@@ -64,6 +64,14 @@ class ArgumentsTest(FolderTest):
                 ((script,), "-n/--ranks")):
             self.assertIn(expected, self.refusal(*arguments))
 
+    def test_a_number_of_devices_is_one(self):
+        script = self.write("train.py", "")
+        for devices in ("abc", "0", "65", "2x"):
+            with mock.patch.dict(os.environ, CINCH_EMULATOR_DEVICES=devices):
+                self.assertIn(f"CINCH_EMULATOR_DEVICES={devices}: a process can see 1 to 64", self.refusal("-n", "2", script))
+        with mock.patch.dict(os.environ, CINCH_EMULATOR_DEVICES="64"):
+            self.assertEqual(launch.parse(["-n", "2", script]).ranks, 2)
+
     def test_a_link_needs_root(self):
         script = self.write("train.py", "")
         self.assertIn("start this as root", self.refusal("-n", "2", "--hosts", "2", "--link", "1gbit", script, uid=1000))

@@ -77,6 +77,28 @@ class Composed(unittest.TestCase):
         torch.optim.SparseAdam(embedding.parameters()).step()
 
 
+class Libraries(unittest.TestCase):
+    """A script that asks for a GPU library's kernels gets PyTorch's own."""
+
+    def test_attention(self):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+        value = torch.randn(1, 2, 8, 16, device="cuda", dtype=torch.bfloat16)
+        expected = F.scaled_dot_product_attention(value, value, value)
+        torch.backends.cuda.enable_flash_sdp(True)
+        torch.backends.cuda.enable_mem_efficient_sdp(True)
+        self.assertTrue(F.scaled_dot_product_attention(value, value, value).equal(expected))
+        with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
+            self.assertTrue(F.scaled_dot_product_attention(value, value, value).equal(expected))
+
+    def test_cudnn(self):
+        value = torch.randn(2, 3, 4, device="cuda")
+        torch.backends.cudnn.enabled = True
+        torch.backends.cudnn.benchmark = True
+        with torch.backends.cudnn.flags(enabled=True):
+            for layer in (torch.nn.BatchNorm1d(3), torch.nn.GRU(4, 2), torch.nn.LSTM(4, 2), torch.nn.Conv1d(3, 2, 1)):
+                layer.cuda()(value)
+
+
 class Mistakes(unittest.TestCase):
     """What fails on a GPU fails here, and does not go on with other numbers."""
 

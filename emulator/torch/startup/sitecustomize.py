@@ -35,13 +35,19 @@ class AfterImport:
 def prepare_torch(torch):
     import ctypes
     ctypes.CDLL(os.environ["CINCH_TORCH_OPERATORS"]).cinchInstallOperators()
-    # What is left to choose from is what PyTorch's CPU kernels can do: its own attention and its own
-    # convolutions, not a GPU library's.
-    torch.backends.cudnn.enabled = False
-    torch.backends.cuda.enable_flash_sdp(False)
-    torch.backends.cuda.enable_mem_efficient_sdp(False)
-    torch.backends.cuda.enable_cudnn_sdp(False)
+    leave_out_gpu_libraries(torch)
     profile_without_cupti(torch)
+
+
+def leave_out_gpu_libraries(torch):
+    """What is left to choose from is what PyTorch's CPU kernels can do: its own attention and its own
+    convolutions, not a GPU library's. A program that turns those on gets what is there, as on a GPU that
+    they do not support."""
+    for name in ("cudnn_enabled", "sdp_use_flash", "sdp_use_mem_efficient", "sdp_use_cudnn"):
+        getattr(torch._C, f"_set_{name}")(False)
+        setattr(torch._C, f"_set_{name}", lambda enabled: None)
+    enabled = torch.backends.ContextProp(torch._C._get_cudnn_enabled, torch._C._set_cudnn_enabled)
+    type(torch.backends.cudnn).enabled = enabled
 
 
 def profile_without_cupti(torch):
