@@ -1,4 +1,6 @@
 """DeepSpeed's engine at stages 1, 2 and 3, in fp32 and bf16."""
+import sys
+
 import torch
 
 from jobs.workloads import batches, mlp
@@ -13,8 +15,9 @@ def train(device, stage, bf16=False):
     import deepspeed
 
     if device == "cpu":
-        # It would compile a shared-memory library of its own, for a minute, and not use gloo.
-        deepspeed.comm.torch.build_shm_op = lambda: None
+        # It would compile a shared-memory library of its own, for a minute, and not use gloo. The attribute
+        # deepspeed.comm.torch is PyTorch.
+        sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None
 
     config = {
         "train_micro_batch_size_per_gpu": 8,
