@@ -8,18 +8,11 @@ namespace {
 
 // Of the small calls between two large ones: more than a step of a model has, and less than memory could be full of.
 constexpr size_t kMostSmall = 4096;
-// A broadcast of integers that was seen more often than this belongs to the job's habits.
-constexpr uint64_t kFewTimes = 2;
-
 // Longer runs need not be told apart.
 constexpr uint32_t kLongRun = 2 * PeriodFinder::kMaxPeriod;
 
 bool isReduction(CallKind kind) {
   return kind == CallKind::allReduce || kind == CallKind::reduceScatter || kind == CallKind::reduce;
-}
-
-bool isInteger(ncclDataType_t type) {
-  return type == ncclInt32 || type == ncclInt64;
 }
 
 bool isFloat(ncclDataType_t type) {
@@ -29,10 +22,11 @@ bool isFloat(ncclDataType_t type) {
 }  // namespace
 
 bool Sequence::Symbol::isOfStep() const {
-  if (!isLarge || !isReduction(signature.kind)) return isLarge;
+  if (!isLarge || signature.kind == CallKind::allGather) return isLarge;
+  if (!isFloat(signature.dataType)) return false;
   const OpClass op = signature.op;
-  return isFloat(signature.dataType) &&
-         (op == OpClass::sum || op == OpClass::avg || op == OpClass::preMulSum);
+  const bool isSum = op == OpClass::sum || op == OpClass::avg || op == OpClass::preMulSum;
+  return signature.kind == CallKind::broadcast || (isReduction(signature.kind) && isSum);
 }
 
 bool Sequence::Symbol::isLargeReduction() const {
@@ -55,7 +49,7 @@ Place Sequence::observe(const Signature& signature, uint32_t index, bool isLarge
   symbol.signature = signature;
   symbol.isLarge = isLarge;
   ++symbol.times;
-  pending_.push_back({index, cursor_.position, bringsNewLayout(index), false});
+  pending_.push_back({index, cursor_.position, isNewParameters(index), false});
   const Place place = follow(pending_.back());
   pending_.back().isOnTrack = cursor_.isOnTrack;
   return place;
@@ -93,7 +87,7 @@ void Sequence::keep(const Observed& call) {
 }
 
 void Sequence::relearn(const Observed& call) {
-  if (call.bringsLayout) return forget();
+  if (call.bringsParameters) return forget();
   if (!symbols_[call.symbol].isOfStep()) return;
   if (cursor_.isOnTrack) {  // since an earlier call of this commit
     follow(call);
@@ -115,7 +109,7 @@ bool Sequence::isIgnorable(uint32_t symbol) const {
 Place Sequence::follow(const Observed& call) {
   if (!cursor_.isOnTrack) return {};
   if (isIgnorable(call.symbol)) {
-    cursor_.isOnTrack = !call.bringsLayout;
+    cursor_.isOnTrack = !call.bringsParameters;
     return {};
   }
   const Step& expected = word_[cursor_.position];
@@ -127,11 +121,11 @@ Place Sequence::follow(const Observed& call) {
   return {kind_, epoch_, expected.slot};
 }
 
-// PyTorch DDP broadcasts the parameters of a new model, and the order of its new buckets.
-bool Sequence::bringsNewLayout(uint32_t symbol) const {
+// PyTorch DDP broadcasts the parameters of a new model. It broadcasts the order of new buckets, too: these are seen by their
+// sizes, and where they have the same, the period holds on and CommState drops the residuals.
+bool Sequence::isNewParameters(uint32_t symbol) const {
   const Symbol& call = symbols_[symbol];
   if (call.signature.kind != CallKind::broadcast || !isIgnorable(symbol)) return false;
-  if (isInteger(call.signature.dataType)) return call.times <= kFewTimes;
   return isFloat(call.signature.dataType) && call.isLarge && !word_.empty();
 }
 
@@ -199,7 +193,7 @@ void Sequence::countParameters(const Observed& observed) {
     parameters_ = gathered_ = 0;
     hasReduced_ = false;
   }
-  if (isBroadcast && (!hasReduced_ || observed.bringsLayout)) parameters_ += call.signature.count;
+  if (isBroadcast && (!hasReduced_ || observed.bringsParameters)) parameters_ += call.signature.count;
   if (call.isLargeGather() && !hasReduced_) gathered_ += call.signature.count;
 }
 

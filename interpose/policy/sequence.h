@@ -10,14 +10,14 @@
 //   reduce the whole model.
 // - It is ambiguous, and may be made of layers or of activations, unless it is seen to reduce the
 //   whole model by reductions that can be told apart.
-// - A step is made of large calls, and of no reductions but sums and averages of floating-point
-//   values. Losses, norms, counts and maxima say nothing: a rank may capture them into a graph of its
-//   own, where they are not seen, while another one makes them.
+// - A step is made of large calls: sums and averages of floating-point values, gathers, and broadcasts of
+//   floating-point values. Losses, norms, counts, maxima and orders say nothing: a rank may capture them into a graph
+//   of its own, where they are not seen, while another one makes them.
 // - Calls that are not part of the period are ignored unless they are large reductions: what an
 //   evaluation gathers. Any other surprise ends the epoch, and the position is
 //   unknown until a whole period has been seen again. An ambiguous period is forgotten then, and so
 //   is one that holds for less than two periods.
-// - New parameters, or PyTorch DDP's order of new buckets, end an epoch, too.
+// - New parameters end an epoch, too.
 #pragma once
 
 #include <algorithm>
@@ -88,7 +88,7 @@ class Sequence {
   struct Observed {
     uint32_t symbol;
     uint32_t position;  // in the learned period, where it has one
-    bool bringsLayout;
+    bool bringsParameters;
     bool isOnTrack;  // after this call
   };
   struct Cursor {
@@ -115,7 +115,7 @@ class Sequence {
 
   Place follow(const Observed& call);
   bool isIgnorable(uint32_t symbol) const;
-  bool bringsNewLayout(uint32_t symbol) const;
+  bool isNewParameters(uint32_t symbol) const;
   void forget();
   void lose();
   void keep(const Observed& call);

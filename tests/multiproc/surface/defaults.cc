@@ -164,7 +164,7 @@ void trainsInAGraph(const World& world) {
 }
 
 // Calls beside the gradients: a norm whose signature is that of the loss, a maximum and counts that are as large as
-// buckets, a list of numbers. From some step on each comes from a graph, which a rank makes, makes anew and gives up
+// buckets, a list of numbers, and an order like that of DDP's buckets. From some step on each comes from a graph, which a rank makes, makes anew and gives up
 // when it pleases.
 class SideCalls {
  public:
@@ -180,7 +180,7 @@ class SideCalls {
     for (size_t call = 0; call < kCalls; ++call) release(call);
   }
 
-  static constexpr size_t kCalls = 4;
+  static constexpr size_t kCalls = 5;
 
   void capture(size_t call) {
     release(call);
@@ -220,6 +220,8 @@ class SideCalls {
     if (call == 0) return reduce(norm_, 1, ncclFloat32, ncclSum);
     if (call == 1) return reduce(many_, kMany, ncclFloat32, ncclMax);
     if (call == 2) return reduce(counts_, kMany, ncclInt64, ncclSum);
+    if (call == 3)
+      return CHECK(ncclBroadcast(list_.data(), list_.data(), kListed, ncclInt32, 0, comm_, stream_));
     const float* const own = list_.data() + kListed * static_cast<size_t>(world_.rank);
     CHECK(ncclAllGather(own, list_.data(), kListed, ncclInt32, comm_, stream_));
   }
