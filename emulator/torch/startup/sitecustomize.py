@@ -41,10 +41,11 @@ def prepare_torch(torch):
 
 def leave_out_gpu_libraries(torch):
     """What is left to choose from is what PyTorch's CPU kernels can do: its own attention and its own
-    convolutions, not a GPU library's. A program that turns those on gets what is there, as on a GPU that
-    they do not support."""
-    for name in ("cudnn_enabled", "sdp_use_flash", "sdp_use_mem_efficient", "sdp_use_cudnn"):
-        getattr(torch._C, f"_set_{name}")(False)
+    convolutions, not a GPU library's. A program that chooses otherwise gets these all the same: they compute
+    the same function."""
+    for name, is_there in (("cudnn_enabled", False), ("sdp_use_flash", False), ("sdp_use_mem_efficient", False),
+                           ("sdp_use_cudnn", False), ("sdp_use_math", True)):
+        getattr(torch._C, f"_set_{name}")(is_there)
         setattr(torch._C, f"_set_{name}", lambda enabled: None)
     enabled = torch.backends.ContextProp(torch._C._get_cudnn_enabled, torch._C._set_cudnn_enabled)
     type(torch.backends.cudnn).enabled = enabled
