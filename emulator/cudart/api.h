@@ -14,8 +14,9 @@ cudaError_t setError(cudaError_t error);
 cudaError_t takeError();
 cudaError_t peekError();
 
-// A kernel was not launched by <<<>>>, which gives nobody an error. Programs ask for it afterwards, by cudaGetLastError;
-// those that do not would go on without what the kernel was to compute. Their next call on a stream is the error, as it is where a kernel has failed on a GPU.
+// A kernel was not launched by <<<>>>, which gives nobody an error. Programs ask for it afterwards,
+// by cudaGetLastError; those that do not would go on without what the kernel was to compute. Their
+// next call on a stream is the error, as it is where a kernel has failed on a GPU.
 cudaError_t refuseLaunch();
 // What refuseLaunch() has left, once; cudaSuccess where the program has asked.
 cudaError_t takeLaunchError();

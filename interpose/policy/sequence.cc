@@ -6,7 +6,8 @@
 namespace cinch {
 namespace {
 
-// Of the small calls between two large ones: more than a step of a model has, and less than memory could be full of.
+// Of the small calls between two large ones: more than a step of a model has, and few enough for
+// memory.
 constexpr size_t kMostSmall = 4096;
 // Longer runs need not be told apart.
 constexpr uint32_t kLongRun = 2 * PeriodFinder::kMaxPeriod;
@@ -74,8 +75,10 @@ void Sequence::commit() {
   committed_ = cursor_;
 }
 
-// Of a call that has its place in the period, or none.
+// Of a call that has its place in the period, or none. A later call of its group may have ended the
+// period: there is nothing to keep then.
 void Sequence::keep(const Observed& call) {
+  if (word_.empty()) return;
   const Signature& signature = symbols_[call.symbol].signature;
   if (!isIgnorable(call.symbol)) {
     heldFor_ += heldFor_ < kLongRun;
@@ -121,8 +124,9 @@ Place Sequence::follow(const Observed& call) {
   return {kind_, epoch_, expected.slot};
 }
 
-// PyTorch DDP broadcasts the parameters of a new model. It broadcasts the order of new buckets, too: these are seen by their
-// sizes, and where they have the same, the period holds on and CommState drops the residuals.
+// PyTorch DDP broadcasts the parameters of a new model. It broadcasts the order of new buckets, too:
+// these are seen by their sizes, and where they have the same, the period holds on and CommState
+// drops the residuals.
 bool Sequence::isNewParameters(uint32_t symbol) const {
   const Symbol& call = symbols_[symbol];
   if (call.signature.kind != CallKind::broadcast || !isIgnorable(symbol)) return false;
@@ -193,7 +197,8 @@ void Sequence::countParameters(const Observed& observed) {
     parameters_ = gathered_ = 0;
     hasReduced_ = false;
   }
-  if (isBroadcast && (!hasReduced_ || observed.bringsParameters)) parameters_ += call.signature.count;
+  if (isBroadcast && (!hasReduced_ || observed.bringsParameters))
+    parameters_ += call.signature.count;
   if (call.isLargeGather() && !hasReduced_) gathered_ += call.signature.count;
 }
 

@@ -10,9 +10,10 @@
 //   reduce the whole model.
 // - It is ambiguous, and may be made of layers or of activations, unless it is seen to reduce the
 //   whole model by reductions that can be told apart.
-// - A step is made of large calls: sums and averages of floating-point values, gathers, and broadcasts of
-//   floating-point values. Losses, norms, counts, maxima and orders say nothing: a rank may capture them into a graph
-//   of its own, where they are not seen, while another one makes them.
+// - A step is made of large calls: sums and averages of floating-point values, gathers, and
+//   broadcasts of floating-point values. Losses, norms, counts, maxima and orders say nothing: a
+//   rank may capture them into a graph of its own, where they are not seen, while another one makes
+//   them.
 // - Calls that are not part of the period are ignored unless they are large reductions: what an
 //   evaluation gathers. Any other surprise ends the epoch, and the position is
 //   unknown until a whole period has been seen again. An ambiguous period is forgotten then, and so

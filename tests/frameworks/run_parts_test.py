@@ -179,6 +179,11 @@ class EnvironmentTest(FolderTest):
             with self.assertRaisesRegex(Unusable, r"has [\d.]+ GB of free disk.*XDG_CACHE_HOME"):
                 environment.make()
 
+    def test_a_folder_that_cannot_be_written_to_is_told(self):
+        with mock.patch.dict(os.environ, XDG_CACHE_HOME=self.write("file", "")):
+            with self.assertRaisesRegex(Unusable, "cannot be written to .*set XDG_CACHE_HOME"):
+                environment.make()
+
     def test_pips_words_are_explained(self):
         for output, meaning in (("ERROR: No matching distribution found for torch==2.15.0", "does not have a pinned"),
                                 ("OSError: [Errno 28] No space left on device", "the disk is full"),

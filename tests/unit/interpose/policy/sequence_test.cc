@@ -256,6 +256,14 @@ TEST(Sequence, AStepWithOneMoreEqualLayerIsNotTheOldOne) {
   for (const Place& place : stream.step("AAABC")) EXPECT_NE(place.kind, Place::Kind::known);
 }
 
+TEST(Sequence, ASurpriseInAGroupEndsThePeriodOfTheCallsBefore) {
+  Stream stream("AA");
+  stream.steps(kManySteps, "A");  // ambiguous, and so forgotten
+  for (const char letter : {'A', 'B'}) stream.observe(letter);
+  stream.sequence.commit();
+  EXPECT_EQ(stream.sequence.period(), 0u);
+}
+
 TEST(Sequence, NewParametersEndTheEpoch) {
   Stream stream("ABC");
   stream.steps(kManySteps, "ABC");
