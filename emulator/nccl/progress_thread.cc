@@ -77,8 +77,8 @@ void ProgressThread::run() {
     if (const Result<void> result = carryOut(*plan); !result) fail(result.error());
     if (isRunning()) retire(plan);
   }
-  // As NCCL's kernels, which wait for the peer that is gone until the communicator is aborted: streams do not go on
-  // with what was not reduced.
+  // As NCCL's kernels, which wait for the peer that is gone until the communicator is aborted:
+  // streams do not go on with what was not reduced.
   while (!stopping_.load()) sleepUntilReady();
   abandonAll();
 }

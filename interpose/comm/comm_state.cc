@@ -140,8 +140,8 @@ uint64_t CommState::captureIdOf(CUstream_st* stream) const {
 CommState::Decision CommState::decide(const Signature& signature, CUstream_st* stream) {
   if (const auto settled = settle(); !settled.ok() || !facts_.agreed)
     return {cinch::decide(params_, facts_, signature, {})};
-  // Of every call, small ones included: a rank makes its graph when it pleases, and what it counted of
-  // that would part it from the others.
+  // Of every call, small ones included: a rank makes its graph when it pleases, and what it counted
+  // of that would part it from the others.
   if (const uint64_t captureId = captureIdOf(stream); captureId != 0)
     return decideCaptured(signature, captureId);
   return decideCounted(signature);
@@ -225,8 +225,8 @@ CommState::Decision CommState::decideCaptured(const Signature& signature, uint64
   return decision;
 }
 
-// Another rank may make eagerly what this one has captured, and would wait for its votes for ever. Where nothing is
-// compressed yet, nothing will be.
+// Another rank may make eagerly what this one has captured, and would wait for its votes for ever.
+// Where nothing is compressed yet, nothing will be.
 void CommState::leaveIfUndecided(const Signature& signature) {
   const auto isDecided = [](const auto& slot) {
     return slot->phase == SlotPhase::connected || slot->phase == SlotPhase::active;
@@ -235,17 +235,19 @@ void CommState::leaveIfUndecided(const Signature& signature) {
   if (cinch::decide(params_, facts_, signature, inTheEnd(signature)) != Reason::none) return;
   hasLeft_ = true;
   agreement_->close();
-  CINCH_INFO("POLICY",
-             "%s: %s was captured into a graph before any call was compressed: all calls pass; make some steps "
-             "without the graph first",
-             name.c_str(), describe(signature).c_str());
+  CINCH_INFO(
+      "POLICY",
+      "%s: %s was captured into a graph before any call was compressed: all calls pass; make "
+      "some steps without the graph first",
+      name.c_str(), describe(signature).c_str());
 }
 
 // A captured call has no place in the sequence, and can have no slot that has one. It is one of all
 // calls to come. Only what a setting names, which is equal on all ranks, can be known to be meant.
 Slot* CommState::readySlot(const Signature& signature) const {
   const History history = inTheEnd(signature);
-  const bool isNamed = history.rule != nullptr && (history.rule->isWanted || history.rule->isGradient);
+  const bool isNamed =
+      history.rule != nullptr && (history.rule->isWanted || history.rule->isGradient);
   if (params_.slots == SlotChoice::sequence && !isNamed) return nullptr;
   if (cinch::decide(params_, facts_, signature, history) != Reason::none) return nullptr;
   const auto codecAt = [&](const Place& place) {

@@ -86,8 +86,9 @@ CINCH_EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   const EntryGuard guard;
   const ncclResult_t result = CINCH_FORWARD(CINCH_REAL(), GetUniqueId, id);
   if (result != ncclSuccess || !guard.outermost() || isOff()) return result;
-  // Every process makes this id itself, and NCCL wants all of them equal: it hashes all bytes, to tell
-  // hosts apart and to connect what is split (2.30, init.cc: commHash). A stamp would part them.
+  // Every process makes this id itself, and NCCL wants all of them equal: it hashes all bytes, to
+  // tell hosts apart and to connect what is split (2.30, init.cc: commHash). A stamp would part
+  // them.
   if (areIdsFixed()) return result;
   arm();
   const auto served = serveAgreement(reinterpret_cast<uint8_t*>(id->internal));

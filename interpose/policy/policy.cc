@@ -53,8 +53,8 @@ bool isWarmingUp(const Params& params, const History& history) {
          isYoung(history.seenBefore / history.timesPerStep, params.warmupSteps);
 }
 
-// Nobody averages activations into shards: that is what is done with gradients. An AllReduce may average weights.
-// A user may know more.
+// Nobody averages activations into shards: that is what is done with gradients. An AllReduce may
+// average weights. A user may know more.
 Reason reasonOfPlace(const Signature& signature, const History& history) {
   const Place& place = history.place;
   if (history.rule != nullptr && history.rule->isGradient) return Reason::none;

@@ -124,9 +124,9 @@ Place Sequence::follow(const Observed& call) {
   return {kind_, epoch_, expected.slot};
 }
 
-// PyTorch DDP broadcasts the parameters of a new model. It broadcasts the order of new buckets, too:
-// these are seen by their sizes, and where they have the same, the period holds on and CommState
-// drops the residuals.
+// PyTorch DDP broadcasts the parameters of a new model. It broadcasts the order of new buckets,
+// too: these are seen by their sizes, and where they have the same, the period holds on and
+// CommState drops the residuals.
 bool Sequence::isNewParameters(uint32_t symbol) const {
   const Symbol& call = symbols_[symbol];
   if (call.signature.kind != CallKind::broadcast || !isIgnorable(symbol)) return false;

@@ -150,8 +150,8 @@ class Sequence {
 
   std::vector<GradientCall> small_;  // since the last call of the period
   PeriodFinder finder_;
-  uint64_t parameters_ = 0;   // values broadcast before the first reduction
-  uint64_t gathered_ = 0;     // and gathered
+  uint64_t parameters_ = 0;  // values broadcast before the first reduction
+  uint64_t gathered_ = 0;    // and gathered
   bool hasReduced_ = false;
 };
 

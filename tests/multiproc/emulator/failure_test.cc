@@ -59,7 +59,8 @@ TEST(DeadPeer, IsReportedByAllRanks) {
              for (int round = 0; round < 1000 && result == ncclSuccess; ++round) {
                result = ncclAllReduce(values.data(), values.data(), kLarge, ncclFloat32, ncclSum,
                                       comm, stream);
-               while (isRunning(stream) && asyncError(comm) == ncclSuccess) std::this_thread::yield();
+               while (isRunning(stream) && asyncError(comm) == ncclSuccess)
+                 std::this_thread::yield();
              }
              EXPECT_EQ(awaitAsyncError(comm), ncclRemoteError);
              EXPECT_EQ(

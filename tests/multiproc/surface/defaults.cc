@@ -163,9 +163,9 @@ void trainsInAGraph(const World& world) {
   job.replay(10, 3);
 }
 
-// Calls beside the gradients: a norm whose signature is that of the loss, a maximum and counts that are as large as
-// buckets, a list of numbers, and an order like that of DDP's buckets. From some step on each comes from a graph, which a rank makes, makes anew and gives up
-// when it pleases.
+// Calls beside the gradients: a norm whose signature is that of the loss, a maximum and counts that
+// are as large as buckets, a list of numbers, and an order like that of DDP's buckets. From some
+// step on each comes from a graph, which a rank makes, makes anew and gives up when it pleases.
 class SideCalls {
  public:
   SideCalls(const World& world, ncclComm_t comm, cudaStream_t stream)
@@ -214,14 +214,16 @@ class SideCalls {
   static constexpr size_t kMany = 50000, kListed = 16;
 
   void make(size_t call) {
-    const auto reduce = [this](const Floats& values, size_t count, ncclDataType_t type, ncclRedOp_t op) {
+    const auto reduce = [this](const Floats& values, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op) {
       CHECK(ncclAllReduce(values.data(), values.data(), count, type, op, comm_, stream_));
     };
     if (call == 0) return reduce(norm_, 1, ncclFloat32, ncclSum);
     if (call == 1) return reduce(many_, kMany, ncclFloat32, ncclMax);
     if (call == 2) return reduce(counts_, kMany, ncclInt64, ncclSum);
     if (call == 3)
-      return CHECK(ncclBroadcast(list_.data(), list_.data(), kListed, ncclInt32, 0, comm_, stream_));
+      return CHECK(
+          ncclBroadcast(list_.data(), list_.data(), kListed, ncclInt32, 0, comm_, stream_));
     const float* const own = list_.data() + kListed * static_cast<size_t>(world_.rank);
     CHECK(ncclAllGather(own, list_.data(), kListed, ncclInt32, comm_, stream_));
   }
