@@ -68,6 +68,7 @@ struct SlotStats {
   Counter overflows{0};                 // and: out of proportion
   Counter plans{0};                     // changes of precision that took effect
   std::atomic<double> bitsPerValue{0};  // on the wire, in force
+  std::atomic<const char*> evidence{nullptr};  // of what its calls are; static storage
   std::atomic<const char*> codecInForce{nullptr};  // where the guard raised it; static storage
   GuardFigures guard;
   StrategyFigures strategy;

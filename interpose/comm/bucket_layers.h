@@ -46,6 +46,11 @@ class BucketLayers {
   BucketLayout of(const std::vector<GradientCall>& period, uint64_t count,
                   std::optional<uint32_t> slot);
 
+  // Whether PyTorch DDP's messages say of which layers that bucket is. As of().
+  bool areNamedByDdp(const std::vector<GradientCall>& period, uint64_t count, uint32_t slot) {
+    return !stated_.areStated && !of(period, count, slot).empty();
+  }
+
  private:
   using Calls = std::vector<GradientCall>;
   using Layouts = std::vector<BucketLayout>;

@@ -9,6 +9,8 @@
 #include "common/hash.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "interpose/comm/background.h"
+#include "interpose/comm/caller.h"
 #include "interpose/comm/memory_reserve.h"
 #include "interpose/comm/report_writer.h"
 #include "interpose/comm/residual_dump.h"
@@ -37,6 +39,13 @@ std::string nameOf(int rank, int nRanks) {
   static std::atomic<int> made{0};
   return "communicator " + std::to_string(++made) + " rank " + std::to_string(rank) + " of " +
          std::to_string(nRanks);
+}
+
+// Its memory is being written to. What an aborted communicator has enqueued may never end.
+void keepUntilArrived(const std::shared_ptr<StepExam>& exam) {
+  constexpr std::chrono::seconds kLongEnough{60};
+  const auto deadline = Clock::now() + kLongEnough;
+  runInBackground([exam, deadline] { return exam->hasArrived() || Clock::now() > deadline; });
 }
 
 // How the devices of an only host are joined, and the ranks of each host: "1:0,1,2,3,|".
@@ -157,6 +166,7 @@ History CommState::inTheEnd(const Signature& signature) const {
 CommState::Decision CommState::decideCounted(const Signature& signature) {
   const auto seen = signatures_.observe(signature);
   const Place place = placeOf(seen, signature);
+  noteCaller(place);
   if (layers_) layers_->follow(signature);
   const bool isNew = !seen || seen->before == 0;
   if (place.kind == Place::Kind::unknown && (isNew || marksNewLayout(signature)))
@@ -171,6 +181,11 @@ CommState::Decision CommState::decideCounted(const Signature& signature) {
       codingOf(params_, signature.kind, place, static_cast<uint32_t>(rank), history.rule);
   call.codec.store(coding.name(), std::memory_order_relaxed);
   if (decision.reason != Reason::none) return decision;
+  decision.exam = examOf(place, history);
+  if (decision.exam && decision.exam.step->phase(place.slot) == StepExam::Phase::decided) {
+    decision.reason = reasonOf(decision.exam.step->outcome(place.slot));
+    return decision;
+  }
   decision.slot = slotOf(seen->index, signature, place, coding);
   if (decision.slot == nullptr) decision.reason = Reason::unrecorded;
   return decision;
@@ -197,6 +212,27 @@ void CommState::hear(const Signature& signature, const void* received_dev, CUstr
 void CommState::takeBack(const Signature& signature) {
   signatures_.takeBack(signature);
   sequence_.takeBack();
+  if (exam_) exam_->takeBack();
+}
+
+// A new period is examined anew: the program may do something else now.
+void CommState::noteCaller(const Place& place) {
+  if (place.kind == Place::Kind::unknown) return;
+  if (!exam_ || exam_->epoch != place.epoch) {
+    const auto before = std::exchange(
+        exam_, std::make_shared<StepExam>(place.epoch, sequence_.step(), resources, rank, nRanks));
+    if (before && !before->hasArrived()) keepUntilArrived(before);
+  }
+  exam_->note(place.position, currentCaller());
+}
+
+// What the user calls a gradient is one.
+SiteExam CommState::examOf(const Place& place, const History& history) const {
+  const bool isNamed = history.rule != nullptr && history.rule->isGradient;
+  if (params_.slots != SlotChoice::sequence || isNamed || !exam_) return {};
+  const bool isKnown = exam_->phase(place.slot) == StepExam::Phase::decided &&
+                       isGradient(exam_->outcome(place.slot));
+  return isKnown ? SiteExam{} : SiteExam{exam_, place.slot};
 }
 
 // Where the signature alone is the slot, nothing is learned. Only large reductions have a slot of

@@ -24,6 +24,7 @@
 #include "interpose/comm/reduction_ops.h"
 #include "interpose/comm/residual_store.h"
 #include "interpose/comm/slot.h"
+#include "interpose/comm/step_exam.h"
 #include "interpose/comm/workspace.h"
 #include "interpose/policy/policy.h"
 
@@ -35,6 +36,13 @@ struct Birth {
   ncclComm_t* handle;
   uint64_t ordinal;  // how many were made from the parent before
   int64_t part;      // tells apart what one call makes: the colour
+};
+
+// One site of a step whose class is not known yet; none where `step` is null.
+struct SiteExam {
+  std::shared_ptr<StepExam> step;
+  uint32_t site = 0;
+  explicit operator bool() const { return step != nullptr; }
 };
 
 class CommState {
@@ -55,6 +63,7 @@ class CommState {
     bool counted = false;
     uint64_t captureId = 0;     // of the capture that the call is in
     CallStats* call = nullptr;  // where its outcome counts; null where no call does
+    SiteExam exam{};            // which decides first whether this is a gradient
   };
   Decision decide(const Signature& signature, CUstream_st* stream);
   // The calls that decide() counted since the last confirm() or takeBack() took place.
@@ -157,6 +166,8 @@ class CommState {
   std::shared_ptr<const HostPlan> hostPlanOf(const Signature& signature) const;
   Slot& makeSlot(const Signature& signature, const Coding& coding, const SlotKey& key);
   Place placeOf(const std::optional<SignatureTable::Seen>& seen, const Signature& signature);
+  void noteCaller(const Place& place);
+  SiteExam examOf(const Place& place, const History& history) const;
   uint64_t captureIdOf(CUstream_st* stream) const;
   CallStats& callOf(uint32_t signatureIndex, const Signature& signature);
   void logCalls();
@@ -177,6 +188,7 @@ class CommState {
   SignatureTable signatures_;
   std::vector<CallStats*> calls_;  // by index of the signature
   Sequence sequence_;
+  std::shared_ptr<StepExam> exam_;        // of the learned period
   std::unique_ptr<BucketLayers> layers_;  // where the ranks agreed
   std::vector<std::unique_ptr<Slot>> slots_;
   std::unique_ptr<ResidualStore> residualStore_;  // from the first slot with feedback on

@@ -279,6 +279,12 @@ std::vector<Buffer*> Slot::allBuffers() {
   return all;
 }
 
+Event Slot::release(std::vector<Buffer>& buffers) {
+  giveUp(buffers);
+  residualsStale_ = true;
+  return std::move(mirrored_);
+}
+
 void Slot::giveUp(std::vector<Buffer>& buffers) {
   for (Buffer* buffer : allBuffers()) buffers.push_back(std::move(*buffer));
   if (checkup) checkup->giveUp(buffers);

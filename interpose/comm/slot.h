@@ -105,6 +105,9 @@ class Slot {
   SlotState* quickState() const { return state() + 1; }
   // Adds all memory to `buffers`; the slot is of no more use.
   void giveUp(std::vector<Buffer>& buffers);
+  // The same of a slot that has not been used: its memory is free after the event, and it may
+  // allocate() again.
+  Event release(std::vector<Buffer>& buffers);
 
   // What messages and votes call it: the same on all ranks, in whatever order they met their slots.
   const uint64_t identity;
@@ -122,6 +125,7 @@ class Slot {
   const CodingRule rule;
   const std::unique_ptr<Checkup> checkup;
   SlotPhase phase = SlotPhase::idle;
+  uint64_t nGivenBack = 0;                 // how often it had got ready in vain
   uint64_t calls = 0;                      // compressed ones
   std::unique_ptr<SlotStrategy> strategy;  // null where it is compressed whatever that costs
   SlotStats* stats = nullptr;

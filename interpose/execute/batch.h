@@ -23,6 +23,8 @@ struct BatchItem {
   uint64_t captureId = 0;
   Turn turn{};
   bool connectOnly = false;  // exchange whatever is there, to have NCCL connect; no codec
+  SiteExam exam{};           // of a call that passed and was measured
+  bool takesStep = true;     // it gets its slot ready; another call of the group does, else
   CollectivePlan plan{};     // which it follows; Batch sets it when its wave begins
   std::optional<uint64_t>
       examined{};                // the number of the call where it is to be examined; likewise

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "interpose/comm/family.h"
+#include "interpose/execute/examine.h"
 #include "interpose/execute/prepare.h"
 #include "interpose/real/nccl_try.h"
 
@@ -16,6 +17,8 @@ thread_local std::vector<std::unique_ptr<OpenGroup>> openGroups;
 // True where the slot of `item` is to be connected.
 Result<bool> step(BatchItem& item) {
   CINCH_TRY(awaitLaunch(*item.comm));
+  endMeasured(item.comm, item.exam, item.call);
+  if (!item.takesStep) return false;
   return takeNextStep(*item.comm, *item.slot, item.call.stream);
 }
 
@@ -124,12 +127,16 @@ void OpenGroup::judge(ncclResult_t result) {
   isSpoilt_ = isSpoilt_ || !isFine(result);
 }
 
-void OpenGroup::prepareLater(const std::shared_ptr<CommState>& comm, Slot& slot,
-                             const Collective& call) {
-  for (const BatchItem& item : unready_)
-    if (item.slot == &slot) return;
-  unready_.push_back(
-      {.comm = comm, .slot = &slot, .call = call, .factor = {}, .connectOnly = true});
+void OpenGroup::prepareLater(const std::shared_ptr<CommState>& comm,
+                             const CommState::Decision& decision, const Collective& call) {
+  const auto isOfSlot = [&](const BatchItem& item) { return item.slot == decision.slot; };
+  unready_.push_back({.comm = comm,
+                      .slot = decision.slot,
+                      .call = call,
+                      .factor = {},
+                      .connectOnly = true,
+                      .exam = decision.exam,
+                      .takesStep = std::ranges::none_of(unready_, isOfSlot)});
 }
 
 void OpenGroup::countBack() {

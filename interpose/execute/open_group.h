@@ -61,7 +61,8 @@ class OpenGroup {
     timed_.push_back({comm, turn, stream});
   }
   // `slot` takes its next step when the group has been launched, once for all its calls in it.
-  void prepareLater(const std::shared_ptr<CommState>& comm, Slot& slot, const Collective& call);
+  void prepareLater(const std::shared_ptr<CommState>& comm, const CommState::Decision& decision,
+                    const Collective& call);
   // `parent` is making a communicator, which is complete when the group is, and not asked for
   // before.
   struct ComingBirth {

@@ -1,17 +1,30 @@
 #include "interpose/execute/prepare.h"
 
+#include <array>
+
+#include "common/byte_order.h"
+#include "common/hash.h"
 #include "common/log.h"
+#include "interpose/comm/memory_reserve.h"
 #include "interpose/execute/trace.h"
 
 namespace cinch {
 namespace {
 
-// Two votes per slot.
+// Two votes each time that a slot gets ready.
+uint64_t topicOf(const Slot& slot, uint64_t step) {
+  constexpr size_t kWidth = sizeof(uint64_t);
+  std::array<uint8_t, 3 * kWidth> facts{};
+  storeLittle(slot.identity, facts.data());
+  storeLittle(slot.nGivenBack, facts.data() + kWidth);
+  storeLittle(step, facts.data() + 2 * kWidth);
+  return hashBytes(facts.data(), facts.size());
+}
 uint64_t allocationTopic(const Slot& slot) {
-  return slot.identity << 1;
+  return topicOf(slot, 0);
 }
 uint64_t connectionTopic(const Slot& slot) {
-  return slot.identity << 1 | 1;
+  return topicOf(slot, 1);
 }
 
 void refuse(Slot& slot, const std::string& why) {
@@ -87,6 +100,15 @@ Result<bool> takeNextStep(CommState& comm, Slot& slot, CUstream_st* stream) {
 // happened before the first compressed call.
 void connected(CommState& comm, Slot& slot) {
   castVote(comm, slot, connectionTopic(slot), SlotPhase::connected);
+}
+
+void giveBack(CommState& comm, Slot& slot) {
+  if (slot.phase != SlotPhase::allocated && slot.phase != SlotPhase::connected) return;
+  std::vector<Buffer> buffers;
+  Event lastUse = slot.release(buffers);
+  MemoryReserve::instance().keep(comm.resources.cudaDevice, std::move(buffers), std::move(lastUse));
+  slot.phase = SlotPhase::idle;
+  ++slot.nGivenBack;
 }
 
 }  // namespace cinch

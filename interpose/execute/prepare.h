@@ -22,4 +22,8 @@ Result<bool> isReady(CommState& comm, Slot& slot);
 Result<bool> takeNextStep(CommState& comm, Slot& slot, CUstream_st* stream);
 void connected(CommState& comm, Slot& slot);
 
+// The calls of `slot` are not to be compressed after all, as all ranks know at this call. It has
+// never been active; what it got ready with is given back, and it may begin anew.
+void giveBack(CommState& comm, Slot& slot);
+
 }  // namespace cinch

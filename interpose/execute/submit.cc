@@ -1,5 +1,7 @@
 #include "interpose/execute/submit.h"
 
+#include "interpose/comm/caller.h"
+#include "interpose/execute/examine.h"
 #include "interpose/execute/logged_call.h"
 #include "interpose/execute/prepare.h"
 #include "interpose/execute/turn.h"
@@ -39,9 +41,15 @@ bool isSound(const CommState& comm, const Collective& call) {
          (!reduces(call.kind) || (knownOp && !isEightBitFloat(call.type)));
 }
 
-// A slot that is not ready passes; Reason::none stays where it is.
-Reason readiness(CommState& comm, const CommState::Decision& decision) {
+// What is not known to be a gradient passes, and so does a slot that is not ready; Reason::none
+// stays where it is.
+Reason readiness(const std::shared_ptr<CommState>& state, const CommState::Decision& decision) {
+  CommState& comm = *state;
   if (decision.captureId != 0) return Reason::none;
+  const auto known = awaitExam(state, decision);
+  if (!known.ok()) comm.fail(known.error());
+  if (!known.ok() || known.value() != Reason::none)
+    return known.ok() ? known.value() : Reason::none;
   const auto ready = isReady(comm, *decision.slot);
   if (!ready.ok()) comm.fail(ready.error());
   if (!ready.ok() || ready.value()) return Reason::none;
@@ -70,6 +78,14 @@ void takeTurn(const std::shared_ptr<CommState>& comm, Decided& decided) {
   if (isReady && decided.turn.strategy == Strategy::pass) decision.reason = Reason::slower;
 }
 
+// What tells threads apart: losses and statistics of a few values do not.
+void noteCaller(const Collective& call) {
+  constexpr uint64_t kFewBytes = 32 << 10;
+  if (!reduces(call.kind) || !isCompressibleType(call.type)) return;
+  if (call.count * bytesOf(call.type) < kFewBytes) return;
+  if (currentCaller() == Caller::autograd) noteAutogradReduction();
+}
+
 Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) {
   CommState& comm = *state;
   const OpClass op = reduces(call.kind) ? comm.classOf(call.op, call.type) : OpClass::none;
@@ -77,7 +93,7 @@ Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) 
   decided.decision = comm.decide(decided.signature, call.stream);
   CommState::Decision& decision = decided.decision;
   if (decision.reason == Reason::none) {
-    decision.reason = readiness(comm, decision);
+    decision.reason = readiness(state, decision);
     takeTurn(state, decided);
   }
   // NCCL says what is wrong with a call that lacks a buffer.
@@ -112,6 +128,7 @@ ncclResult_t passNow(const std::shared_ptr<CommState>& comm, const Decided& deci
                      const Collective& call, const Pass& pass) {
   const CommState::Decision& decision = decided.decision;
   startTurn(*comm, decided.turn, call.stream);
+  beginMeasured(*comm, decision, call);
   const ncclResult_t result = pass();
   // A call that one rank got wrong and repeats must not count twice.
   if (isRefused(result)) {
@@ -124,8 +141,12 @@ ncclResult_t passNow(const std::shared_ptr<CommState>& comm, const Decided& deci
   comm->confirm();
   comm->hear(decided.signature, call.recv, call.stream, result);
   if (decision.reason != Reason::preparing) return result;
-  BatchItem item{
-      .comm = comm, .slot = decision.slot, .call = call, .factor = {}, .connectOnly = true};
+  BatchItem item{.comm = comm,
+                 .slot = decision.slot,
+                 .call = call,
+                 .factor = {},
+                 .connectOnly = true,
+                 .exam = decision.exam};
   return prepareAll({&item, 1}, comm->real, result);
 }
 
@@ -133,6 +154,7 @@ ncclResult_t passInGroup(const std::shared_ptr<CommState>& comm, OpenGroup& grou
                          const Decided& decided, const Collective& call, const Pass& pass) {
   startTurn(*comm, decided.turn, call.stream);
   if (decided.turn.slot != nullptr) group.stopLater(comm, decided.turn, call.stream);
+  beginMeasured(*comm, decided.decision, call);
   const ncclResult_t result = group.pass({.comm = comm->comm,
                                           .op = call.op,
                                           .isEmpty = call.count == 0,
@@ -140,7 +162,7 @@ ncclResult_t passInGroup(const std::shared_ptr<CommState>& comm, OpenGroup& grou
                                          pass);
   if (comm->layers() != nullptr) group.hearLater(comm, decided.signature, call);
   if (decided.decision.reason == Reason::preparing)
-    group.prepareLater(comm, *decided.decision.slot, call);
+    group.prepareLater(comm, decided.decision, call);
   return result;
 }
 
@@ -161,6 +183,7 @@ ncclResult_t submit(const std::shared_ptr<CommState>& comm, const Collective& ca
                     const Pass& pass) {
   if (const auto settled = comm->settle(); !settled.ok())
     return static_cast<ncclResult_t>(settled.error().status);
+  noteCaller(call);
   const Decided decided = decide(comm, call);
   const LoggedCall logged(CallLog::instance(), *comm, call);
   return logged.end(carryOut(comm, decided, call, pass), decided.decision.reason);

@@ -6,8 +6,8 @@
 namespace cinch {
 namespace {
 
-enum class CallClass : uint8_t { unknown, gradient, other };
-constexpr const char* kClassNames[] = {"unknown", "gradient", "not a gradient"};
+constexpr const char* kClassNames[] = {"unknown", "gradient", "weights or state", "activation",
+                                       "other"};
 
 constexpr const char* classNameOf(CallClass callClass) {
   return kClassNames[static_cast<size_t>(callClass)];

@@ -15,10 +15,13 @@ enum class Reason : uint8_t {
   count_,
 };
 
+// What a recurring call is taken for.
+enum class CallClass : uint8_t { unknown, gradient, state, activation, other };
+
 inline constexpr int kReasonCount = static_cast<int>(Reason::count_);
 
 // In the order of the enum: names for the report, and what a call is taken for that passes so:
-// "gradient", "not a gradient" or "unknown".
+// "gradient", "weights or state", "activation", "other" or "unknown".
 extern const char* const kReasonNames[kReasonCount];
 extern const char* const kReasonClasses[kReasonCount];
 

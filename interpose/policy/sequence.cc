@@ -121,7 +121,19 @@ Place Sequence::follow(const Observed& call) {
     return {};
   }
   cursor_.position = (cursor_.position + 1) % static_cast<uint32_t>(word_.size());
-  return {kind_, epoch_, expected.slot};
+  return {kind_, epoch_, expected.slot, call.position};
+}
+
+TrainingStep Sequence::step() const {
+  TrainingStep step;
+  step.isPlaced = kind_ == Place::Kind::known;
+  step.isSharded = isSharded_;
+  step.parameters = parameters_;
+  for (const auto& [symbol, slot, small] : word_) {
+    const Symbol& call = symbols_[symbol];
+    step.calls.push_back({call.signature, slot, call.isLargeReduction(), call.isLargeGather()});
+  }
+  return step;
 }
 
 // PyTorch DDP broadcasts the parameters of a new model. It broadcasts the order of new buckets,
@@ -224,8 +236,9 @@ Sequence::Content Sequence::contentOf(std::span<const uint32_t> word) const {
   for (size_t i = 0; i < sorts.size(); ++i)
     content.nRuns += sorts[i] != sorts[(i + 1) % sorts.size()];
   content.nPerStep = callsPerStep(content.reductions);
-  content.isWholeModel = isWholeModel(std::span(content.reductions).first(content.nPerStep)) ||
-                         isShardedModel(content);
+  content.isWholeModel = isWholeModel(std::span(content.reductions).first(content.nPerStep));
+  content.isSharded = !content.isWholeModel && isShardedModel(content);
+  content.isWholeModel = content.isWholeModel || content.isSharded;
   return content;
 }
 
@@ -235,10 +248,8 @@ uint64_t Sequence::valuesOf(std::span<const uint32_t> calls) const {
   return values;
 }
 
-// Buffers are broadcast with the parameters; small tensors may be reduced in small calls.
 bool Sequence::isWholeModel(std::span<const uint32_t> reductions) const {
-  const uint64_t reduced = valuesOf(reductions);
-  return reduced > parameters_ - parameters_ / 50 && reduced < parameters_ + parameters_ / 100;
+  return isModel(valuesOf(reductions), parameters_);
 }
 
 // Every shard is reduced once, and gathered for the forward and mostly again for the backward pass.
@@ -282,6 +293,7 @@ void Sequence::lock(uint32_t length) {
   }
   const bool canBeToldApart = content.nPerStep == 1 || !content.looksAlike();
   kind_ = content.isWholeModel && canBeToldApart ? Place::Kind::known : Place::Kind::ambiguous;
+  isSharded_ = content.isSharded;
   heldFor_ = finder_.heldFor(length);
   cursor_ = {true, 0};
   ++epoch_;

@@ -27,6 +27,7 @@
 #include <span>
 #include <vector>
 
+#include "interpose/policy/evidence.h"
 #include "interpose/policy/period_finder.h"
 #include "interpose/policy/signature.h"
 
@@ -41,6 +42,7 @@ struct Place {
   Kind kind = Kind::unknown;
   uint32_t epoch = 0;  // of the learned period; never used again
   uint32_t slot = 0;  // of a large reduction; two of an epoch have the same for the same parameters
+  uint32_t position = 0;  // in the period, from wherever that was learned on
   bool operator==(const Place&) const = default;
 };
 
@@ -73,6 +75,9 @@ class Sequence {
   // Those of the learned period in order, from any of them on, and the small ones that were made
   // between them last, which may differ from rank to rank; none where calls have no known place.
   std::vector<GradientCall> gradients() const;
+
+  // The learned period, as what it reduces is to be judged.
+  TrainingStep step() const;
 
   static constexpr uint32_t kLongEnough = 256;
 
@@ -110,7 +115,8 @@ class Sequence {
     uint64_t gathered = 0;             // values, by large calls
     uint32_t nRuns = 0;                // runs of calls of either sort, round and round
     uint32_t nPerStep = 0;  // reductions that differ in what they hold; then others like them
-    bool isWholeModel = false;
+    bool isSharded = false;
+    bool isWholeModel = false;  // or all of a sharded one
     bool looksAlike() const;
   };
 
@@ -140,6 +146,7 @@ class Sequence {
   std::vector<Step> word_;             // the learned period
   std::vector<uint32_t> timesInWord_;  // by symbol
   Place::Kind kind_ = Place::Kind::unknown;
+  bool isSharded_ = false;
   // Its calls since the word began to repeat itself, or was seen whole again.
   uint32_t heldFor_ = 0;
   uint32_t epoch_ = 0;

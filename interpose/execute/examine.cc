@@ -1,0 +1,174 @@
+#include "interpose/execute/examine.h"
+
+#include <array>
+#include <chrono>
+
+#include "common/byte_order.h"
+#include "common/hash.h"
+#include "common/log.h"
+#include "interpose/comm/background.h"
+#include "interpose/comm/caller.h"
+#include "interpose/execute/prepare.h"
+
+namespace cinch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long the copies may take to arrive: they wait for what the device has queued. What has not
+// come by then is not known.
+constexpr std::chrono::seconds kLongestCopy{30};
+
+// Of one attempt on a site, the same on all ranks.
+uint64_t topicOf(const StepExam& step, uint32_t site) {
+  constexpr size_t kWidth = sizeof(uint64_t);
+  std::array<uint8_t, 3 * kWidth> facts{};
+  storeLittle(uint64_t{step.epoch}, facts.data());
+  storeLittle(uint64_t{site}, facts.data() + kWidth);
+  storeLittle(uint64_t{step.attempt(site)}, facts.data() + 2 * kWidth);
+  return hashBytes(facts.data(), facts.size());
+}
+
+// The votes of one rank on sites of a step whose calls have been measured.
+class ExamVotes {
+ public:
+  ExamVotes(std::shared_ptr<CommState> comm, std::shared_ptr<StepExam> step,
+            const std::vector<uint32_t>& sites)
+      : comm_(std::move(comm)), step_(std::move(step)) {
+    for (const uint32_t site : sites) votes_.push_back({site, topicOf(*step_, site)});
+    if (comm_->layers() != nullptr) period_ = comm_->gradients();
+  }
+
+  // False while the device has not come to what was copied.
+  bool tryToEnd() const {
+    useDevice(*comm_->resources.device, comm_->resources.cudaDevice);
+    if (!step_->hasArrived() && !comm_->hasFailed() && Clock::now() < deadline_) return false;
+    cast();
+    return true;
+  }
+
+  void cast() const {
+    for (const auto& [site, topic] : votes_) cast(site, topic);
+  }
+
+ private:
+  struct Vote {
+    uint32_t site;
+    uint64_t topic;
+  };
+
+  // Rank 0 needs evidence, the others only must not see the contrary. What cannot be sent is a no,
+  // and so is the leaving that follows.
+  void cast(uint32_t site, uint64_t topic) const {
+    const ProcessFacts process{reducesFromAutograd(), isNamedByDdp(site)};
+    const Evidence found = step_->evidence(site, process);
+    const bool yes = comm_->rank == 0 ? isGradient(found) : !isVeto(found);
+    step_->noteVote(site, found, yes);
+    Agreement& channel = comm_->agreement();
+    const auto number = static_cast<uint8_t>(found);
+    const bool isSent = comm_->rank != 0 || channel.publish(topic, {&number, 1}).ok();
+    if (!isSent || !channel.castVote(topic, yes).ok()) channel.close();
+  }
+
+  bool isNamedByDdp(uint32_t site) const {
+    if (comm_->layers() == nullptr) return false;
+    return comm_->layers()->areNamedByDdp(period_, step_->countOf(site), site);
+  }
+
+  std::shared_ptr<CommState> comm_;
+  std::shared_ptr<StepExam> step_;
+  std::vector<Vote> votes_;
+  std::vector<GradientCall> period_;
+  Clock::time_point deadline_ = Clock::now() + kLongestCopy;
+};
+
+void vote(const std::shared_ptr<CommState>& comm, const std::shared_ptr<StepExam>& step,
+          bool isUrgent) {
+  if (comm->commPlan.isReplayed()) return;
+  const std::vector<uint32_t> sites = step->takeUnvoted(isUrgent);
+  if (sites.empty()) return;
+  const ExamVotes votes(comm, step, sites);
+  if (!runInBackground([votes] { return votes.tryToEnd(); })) votes.cast();
+}
+
+// What all ranks know of the site from now on: rank 0's evidence, where nobody vetoed it.
+Result<Evidence> awaitOutcome(CommState& comm, const SiteExam& exam) {
+  const uint64_t topic = topicOf(*exam.step, exam.site);
+  if (comm.commPlan.isReplayed()) {
+    const auto recorded = comm.commPlan.pool(topic, 0);
+    const auto evidence =
+        recorded.empty() ? std::nullopt : evidenceOf(static_cast<uint8_t>(recorded[0]));
+    return evidence.value_or(Evidence::notTheModel);
+  }
+  const auto timeout = static_cast<int>(processParams().params.voteTimeout);
+  const auto sent = comm.agreement().awaitPublication(topic, timeout);
+  CINCH_TRY(sent);
+  const auto said = sent.value().size() == 1 ? evidenceOf(sent.value()[0]) : std::nullopt;
+  if (!said) return errorf(Status::remoteError, "rank 0 has sent no evidence that is known");
+  const auto allAgree = comm.agreement().awaitVote(topic, timeout);
+  CINCH_TRY(allAgree);
+  const Evidence outcome = isGradient(*said) && !allAgree.value() ? Evidence::anotherRank : *said;
+  const uint64_t number = static_cast<uint8_t>(outcome);
+  comm.commPlan.notePool(topic, 0, {&number, 1});
+  return outcome;
+}
+
+// A rank that voted no may pass without knowing what the others did.
+Result<Evidence> outcomeOf(CommState& comm, const SiteExam& exam) {
+  const auto outcome = awaitOutcome(comm, exam);
+  if (outcome.ok() || exam.step->hasVotedYes(exam.site)) return outcome;
+  CINCH_INFO("POLICY", "%s: %s", comm.name.c_str(), outcome.error().message.c_str());
+  return Evidence::anotherRank;
+}
+
+void report(const CommState& comm, const Slot& slot, const SiteExam& exam, Evidence outcome) {
+  const Evidence own = exam.step->voted(exam.site);
+  const bool isOwn = outcome == Evidence::anotherRank && isVeto(own);
+  slot.stats->evidence.store(textOf(isOwn ? own : outcome), std::memory_order_relaxed);
+  CINCH_INFO("POLICY", "%s: %s is %s: %s", comm.name.c_str(), slot.name.c_str(),
+             isGradient(outcome) ? "a gradient" : "not taken for a gradient",
+             textOf(isOwn ? own : outcome));
+}
+
+}  // namespace
+
+Result<Reason> awaitExam(const std::shared_ptr<CommState>& comm,
+                         const CommState::Decision& decision) {
+  const SiteExam& exam = decision.exam;
+  if (!exam) return Reason::none;
+  StepExam& step = *exam.step;
+  if (step.phase(exam.site) == StepExam::Phase::measuring) return Reason::preparing;
+  if (step.phase(exam.site) == StepExam::Phase::voting) {
+    vote(comm, exam.step, true);
+    const auto outcome = outcomeOf(*comm, exam);
+    CINCH_TRY(outcome);
+    const bool isLast = step.attempt(exam.site) + 1 == StepExam::kAttempts;
+    if (outcome.value() == Evidence::tooFewValues && !isLast) {
+      step.measureAgain(exam.site);
+      return Reason::preparing;
+    }
+    step.decide(exam.site, outcome.value());
+    if (!isGradient(outcome.value())) giveBack(*comm, *decision.slot);
+    report(*comm, *decision.slot, exam, outcome.value());
+  }
+  return reasonOf(step.outcome(exam.site));
+}
+
+void beginMeasured(const CommState& comm, const CommState::Decision& decision,
+                   const Collective& call) {
+  if (!decision.exam || decision.reason != Reason::preparing) return;
+  const bool scatters = call.kind == CallKind::reduceScatter;
+  const uint64_t first = scatters ? call.count * static_cast<uint64_t>(comm.rank) : 0;
+  const auto* own = static_cast<const char*>(call.send);
+  if (own != nullptr) own += first * bytesOf(call.type);
+  decision.exam.step->beginCall(decision.exam.site, {own, call.count, call.type}, call.stream);
+}
+
+void endMeasured(const std::shared_ptr<CommState>& comm, const SiteExam& exam,
+                 const Collective& call) {
+  if (!exam) return;
+  exam.step->endCall(exam.site, {call.recv, call.count, call.type}, call.stream);
+  vote(comm, exam.step, false);
+}
+
+}  // namespace cinch

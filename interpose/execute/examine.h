@@ -1,0 +1,25 @@
+// Before the calls of a site are compressed, the ranks find out whether they reduce gradients
+// (comm/step_exam.h): two calls pass and are measured, every rank votes, and the outcome is awaited
+// at the third. Rank 0 needs sufficient evidence; any other rank may veto.
+#pragma once
+
+#include <memory>
+
+#include "interpose/comm/comm_state.h"
+#include "interpose/execute/collective.h"
+
+namespace cinch {
+
+// Before a call of the site that `decision` names: Reason::none where it is known to reduce
+// gradients, Reason::preparing while that is being found out, else why it passes. An error means
+// that the communicator cannot be used.
+Result<Reason> awaitExam(const std::shared_ptr<CommState>& comm,
+                         const CommState::Decision& decision);
+
+// Around a call that passes while its site is being measured; without effect where it is not.
+void beginMeasured(const CommState& comm, const CommState::Decision& decision,
+                   const Collective& call);
+void endMeasured(const std::shared_ptr<CommState>& comm, const SiteExam& exam,
+                 const Collective& call);
+
+}  // namespace cinch

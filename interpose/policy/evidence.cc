@@ -1,0 +1,233 @@
+#include "interpose/policy/evidence.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace cinch {
+namespace {
+
+struct EvidenceText {
+  CallClass callClass;
+  const char* text;
+};
+
+// In the order of the enum.
+constexpr EvidenceText kEvidence[] = {
+    {CallClass::gradient, "PyTorch's autograd engine reduces it, on a known position of the step"},
+    {CallClass::gradient, "it completes the model, which autograd threads reduce the rest of"},
+    {CallClass::gradient, "autograd threads scatter it into shards of the model"},
+    {CallClass::gradient, "autograd threads average it into shards that are gathered again"},
+    {CallClass::gradient, "the reductions of a step are as large as the model, and differ"},
+    {CallClass::gradient, "PyTorch DDP has sent these buckets"},
+    {CallClass::state,
+     "its values are nearly the same on all ranks or in successive steps, as weights are"},
+    {CallClass::other, "its values are integers"},
+    {CallClass::other, "every part of it comes from one rank, and is zero on the others"},
+    {CallClass::activation, "the same call comes from autograd threads and from others"},
+    {CallClass::other, "it comes from another thread than the gradients of this process"},
+    {CallClass::unknown, "all reductions of a step are alike, which averaged weights are, too"},
+    {CallClass::unknown, "the reductions of a step are not those of a whole model"},
+    {CallClass::unknown, "nearly all of its values are zero"},
+    {CallClass::unknown, "another rank sees what contradicts it"},
+};
+
+const EvidenceText& entryOf(Evidence evidence) {
+  return kEvidence[static_cast<size_t>(evidence)];
+}
+
+}  // namespace
+
+CallClass classOf(Evidence evidence) {
+  return entryOf(evidence).callClass;
+}
+
+const char* textOf(Evidence evidence) {
+  return entryOf(evidence).text;
+}
+
+Reason reasonOf(Evidence evidence) {
+  switch (evidence) {
+    case Evidence::alike:
+      return Reason::state;
+    case Evidence::bothThreads:
+      return Reason::activation;
+    case Evidence::integers:
+    case Evidence::gatheredBySums:
+      return Reason::otherValues;
+    case Evidence::anotherThread:
+      return Reason::otherThread;
+    case Evidence::anotherRank:
+      return Reason::vetoed;
+    default:
+      return isGradient(evidence) ? Reason::none : Reason::unproven;
+  }
+}
+
+std::optional<Evidence> evidenceOf(uint8_t number) {
+  if (number >= std::size(kEvidence)) return std::nullopt;
+  return static_cast<Evidence>(number);
+}
+
+bool isVeto(Evidence evidence) {
+  const CallClass found = classOf(evidence);
+  return found != CallClass::gradient && found != CallClass::unknown;
+}
+
+uint32_t TrainingStep::nSlots() const {
+  uint32_t slots = 0;
+  for (const Call& call : calls)
+    if (call.isReduction) slots = std::max(slots, call.slot + 1);
+  return slots;
+}
+
+StepEvidence::StepEvidence(TrainingStep step)
+    : step_(std::move(step)), callers_(step_.calls.size()), values_(step_.nSlots()) {}
+
+void StepEvidence::note(uint32_t position, Caller caller) {
+  if (position >= callers_.size()) return;
+  (caller == Caller::autograd ? callers_[position].hasAutograd : callers_[position].hasOther) =
+      true;
+}
+
+Evidence StepEvidence::of(uint32_t slot, const ProcessFacts& process) const {
+  if (slot >= values_.size()) return Evidence::notTheModel;
+  if (const auto veto = vetoOn(slot)) return *veto;
+  const Callers callers = callersOf(slot);
+  const Evidence found = callers.hasAutograd
+                             ? callers.hasOther ? Evidence::bothThreads : fromAutograd(slot)
+                             : fromElsewhere(slot, process);
+  const bool areValuesKnown = values_[slot] != ValueVerdict::tooFew;
+  return isGradient(found) && !areValuesKnown ? Evidence::tooFewValues : found;
+}
+
+std::optional<Evidence> StepEvidence::vetoOn(uint32_t slot) const {
+  switch (values_[slot]) {
+    case ValueVerdict::alike:
+      return Evidence::alike;
+    case ValueVerdict::integers:
+      return Evidence::integers;
+    case ValueVerdict::gatheredBySums:
+      return Evidence::gatheredBySums;
+    default:
+      break;
+  }
+  if (comesFromBoth(slot)) return Evidence::bothThreads;
+  return std::nullopt;
+}
+
+const TrainingStep::Call& StepEvidence::reductionOf(uint32_t slot) const {
+  return *std::ranges::find_if(step_.calls, [slot](const TrainingStep::Call& call) {
+    return call.isReduction && call.slot == slot;
+  });
+}
+
+StepEvidence::Callers StepEvidence::callersOf(uint32_t slot) const {
+  Callers all;
+  for (size_t i = 0; i < callers_.size(); ++i) {
+    if (!step_.calls[i].isReduction || step_.calls[i].slot != slot) continue;
+    all.hasAutograd |= callers_[i].hasAutograd;
+    all.hasOther |= callers_[i].hasOther;
+  }
+  return all;
+}
+
+// Tensor parallelism sums up activations in the forward pass and their gradients in the backward
+// pass, by the same calls.
+bool StepEvidence::comesFromBoth(uint32_t slot) const {
+  const Signature& signature = reductionOf(slot).signature;
+  Callers all;
+  for (size_t i = 0; i < callers_.size(); ++i) {
+    if (!step_.calls[i].isReduction || step_.calls[i].signature != signature) continue;
+    all.hasAutograd |= callers_[i].hasAutograd;
+    all.hasOther |= callers_[i].hasOther;
+  }
+  return all.hasAutograd && all.hasOther;
+}
+
+bool StepEvidence::areAllFromAutograd() const {
+  for (size_t i = 0; i < callers_.size(); ++i) {
+    const bool matters = step_.calls[i].isReduction || step_.calls[i].isGather;
+    if (matters && callers_[i].hasOther) return false;
+  }
+  return true;
+}
+
+// Of the reductions, each slot once.
+uint64_t StepEvidence::valuesFrom(bool autograd) const {
+  uint64_t values = 0;
+  for (uint32_t slot = 0; slot < values_.size(); ++slot) {
+    const Callers callers = callersOf(slot);
+    if (callers.hasAutograd == autograd && callers.hasOther != autograd)
+      values += reductionOf(slot).signature.count;
+  }
+  return values;
+}
+
+Evidence StepEvidence::fromAutograd(uint32_t slot) const {
+  const Signature& signature = reductionOf(slot).signature;
+  if (signature.kind == CallKind::reduceScatter) {
+    if (step_.isPlaced) return Evidence::scattersShards;
+    const bool averages = signature.op == OpClass::avg || signature.op == OpClass::preMulSum;
+    const bool isGathered = std::ranges::any_of(step_.calls, [&](const TrainingStep::Call& call) {
+      return call.isGather && call.signature.count == signature.count;
+    });
+    return averages && isGathered ? Evidence::averagesShards : Evidence::notTheModel;
+  }
+  if (!step_.isPlaced) return Evidence::notTheModel;
+  if (areAllFromAutograd() || step_.isWhole(valuesFrom(true))) return Evidence::autogradThreads;
+  for (uint32_t other = 0; other < values_.size(); ++other)
+    if (completesModel(other)) return Evidence::autogradThreads;
+  return Evidence::notTheModel;
+}
+
+Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process) const {
+  if (process.reducesFromAutograd)
+    return completesModel(slot) ? Evidence::completesModel : Evidence::anotherThread;
+  if (!step_.isPlaced) return Evidence::notTheModel;
+  const bool isAllReduce = reductionOf(slot).signature.kind == CallKind::allReduce;
+  if (isAllReduce && process.isNamedByDdp) return Evidence::ddpMessages;
+  if (!hasTwoSignatures()) return Evidence::oneSignature;
+  return isWholeWithoutVetoes() ? Evidence::wholeModel : Evidence::notTheModel;
+}
+
+// What is left of a step's buckets after the backward pass is reduced last, by the main thread.
+bool StepEvidence::completesModel(uint32_t slot) const {
+  const Callers callers = callersOf(slot);
+  if (!step_.isPlaced || callers.hasAutograd || !callers.hasOther) return false;
+  size_t nElsewhere = 0, last = 0;
+  for (size_t i = 0; i < callers_.size(); ++i) {
+    if (!step_.calls[i].isReduction || !callers_[i].hasOther) continue;
+    ++nElsewhere;
+    last = i;
+  }
+  if (nElsewhere != 1 || step_.calls[last].slot != slot) return false;
+  const uint64_t rest = valuesFrom(true);
+  if (step_.isSharded) return rest > 0;
+  return !step_.isWhole(rest) && step_.isWhole(rest + reductionOf(slot).signature.count);
+}
+
+bool StepEvidence::hasTwoSignatures() const {
+  const Signature& first = reductionOf(0).signature;
+  return std::ranges::any_of(step_.calls, [&](const TrainingStep::Call& call) {
+    return call.isReduction && call.signature != first;
+  });
+}
+
+// Counts beside the gradients of a step are not needed for the size of the model. Where weights are
+// averaged, some may have changed too much to be recognised; but the model is not whole without the
+// others.
+bool StepEvidence::isWholeWithoutVetoes() const {
+  uint64_t values = 0;
+  bool hasVeto = false;
+  for (uint32_t slot = 0; slot < values_.size(); ++slot) {
+    if (vetoOn(slot))
+      hasVeto = true;
+    else
+      values += reductionOf(slot).signature.count;
+  }
+  if (!hasVeto) return true;
+  return !step_.isSharded && step_.isWhole(values);
+}
+
+}  // namespace cinch

@@ -1,0 +1,147 @@
+// Whether the large reductions of a training step reduce gradients. That they add up to the size of
+// the model is necessary and never sufficient: so do averages of its weights. What is not known to
+// be a gradient passes.
+//
+// These combinations are sufficient; docs/evidence.md explains each:
+//
+//   kind           position in the step   made by                     and
+//   -------------  ---------------------  -------------------------- ------------------------------
+//   AllReduce      known                  autograd threads            no large reduction or gather
+//   of
+//                                                                     the period from elsewhere, or
+//                                                                     autograd's alone are the
+//                                                                     model
+//   AllReduce      known                  another thread, the last    autograd's and this one are
+//   the
+//                                         one of the step             model, and without it are not
+//   ReduceScatter  known                  autograd threads            -
+//   ReduceScatter  ambiguous, an average  autograd threads            its shards are gathered in
+//   the
+//                                                                     same period
+//   any            known                  other threads, where the    two different signatures, no
+//                                         process reduces nothing     veto on what is needed for
+//                                         the from autograd threads       size of the model
+//   AllReduce      known                  the same                    DDP has sent these buckets
+//
+// A veto by values (value_evidence.h) is stronger than any of them, and so is the same signature
+// from both sorts of threads: an activation.
+//
+// Pure. Threads and values are a rank's own affair, so that its finding may only go into a vote.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "interpose/policy/reason.h"
+#include "interpose/policy/signature.h"
+#include "interpose/policy/value_evidence.h"
+
+namespace cinch {
+
+// The thread that makes a call. PyTorch runs the backward pass on threads of its autograd engine,
+// which reduce gradients; averages of weights, metrics and states come from others.
+enum class Caller : uint8_t { autograd, other };
+
+enum class Evidence : uint8_t {
+  // Sufficient.
+  autogradThreads,
+  completesModel,
+  scattersShards,
+  averagesShards,
+  wholeModel,
+  ddpMessages,
+  // Vetoes.
+  alike,
+  integers,
+  gatheredBySums,
+  bothThreads,
+  anotherThread,
+  // Neither.
+  oneSignature,
+  notTheModel,
+  tooFewValues,
+  anotherRank,  // has vetoed
+};
+CallClass classOf(Evidence evidence);
+// Half a sentence for people.
+const char* textOf(Evidence evidence);
+
+inline bool isGradient(Evidence evidence) {
+  return classOf(evidence) == CallClass::gradient;
+}
+// Whether a rank that finds this knows better than rank 0, where that finds a gradient.
+bool isVeto(Evidence evidence);
+
+// Whether so many values are all `parameters` of a model. Small tensors may be missing, since they
+// are reduced in small calls, and buffers are broadcast with the parameters; what a step reduces
+// besides is little.
+inline bool isModel(uint64_t values, uint64_t parameters) {
+  return values > parameters - parameters / 50 && values < parameters + parameters / 100;
+}
+
+// Why a call passes of which this was found; Reason::none for a gradient.
+Reason reasonOf(Evidence evidence);
+// What rank 0 has sent as a number; nothing where it is none.
+std::optional<Evidence> evidenceOf(uint8_t number);
+
+// What the large calls of a learned period amount to.
+struct TrainingStep {
+  struct Call {
+    Signature signature{};
+    uint32_t slot = 0;  // of a reduction; those of several micro-batches share theirs
+    bool isReduction = false;
+    bool isGather = false;
+  };
+  std::vector<Call> calls;  // by position
+  bool isPlaced = false;    // positions are known, else ambiguous
+  bool isSharded = false;   // the model is reduced into shards, which are gathered
+  uint64_t parameters = 0;  // that were broadcast: the model, where it is not sharded
+
+  uint32_t nSlots() const;
+  bool isWhole(uint64_t reduced) const { return isModel(reduced, parameters); }
+};
+
+// What a rank knows beside the step itself.
+struct ProcessFacts {
+  bool reducesFromAutograd = false;  // on any communicator
+  bool isNamedByDdp = false;         // rank 0: DDP's messages name the buckets of the period
+};
+
+// What one rank sees of the calls of one learned period.
+class StepEvidence {
+ public:
+  explicit StepEvidence(TrainingStep step);
+
+  // The call at that position was made.
+  void note(uint32_t position, Caller caller);
+  void judge(uint32_t slot, ValueVerdict values) { values_[slot] = values; }
+
+  Evidence of(uint32_t slot, const ProcessFacts& process) const;
+
+  const TrainingStep& step() const { return step_; }
+  const TrainingStep::Call& reductionOf(uint32_t slot) const;
+
+ private:
+  struct Callers {
+    bool hasAutograd = false, hasOther = false;
+  };
+
+  Callers callersOf(uint32_t slot) const;
+  bool comesFromBoth(uint32_t slot) const;
+  bool areAllFromAutograd() const;
+  uint64_t valuesFrom(bool autograd) const;
+  std::optional<Evidence> vetoOn(uint32_t slot) const;
+  Evidence fromAutograd(uint32_t slot) const;
+  Evidence fromElsewhere(uint32_t slot, const ProcessFacts& process) const;
+  bool hasTwoSignatures() const;
+  bool isWholeWithoutVetoes() const;
+  bool completesModel(uint32_t slot) const;
+
+  TrainingStep step_;
+  std::vector<Callers> callers_;      // by position
+  std::vector<ValueVerdict> values_;  // by slot
+};
+
+}  // namespace cinch
