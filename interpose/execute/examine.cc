@@ -101,13 +101,16 @@ Result<Evidence> awaitOutcome(CommState& comm, const SiteExam& exam) {
     return evidence.value_or(Evidence::notTheModel);
   }
   const auto timeout = static_cast<int>(processParams().params.voteTimeout);
-  const auto sent = comm.agreement().awaitPublication(topic, timeout);
-  CINCH_TRY(sent);
-  const auto said = sent.value().size() == 1 ? evidenceOf(sent.value()[0]) : std::nullopt;
-  if (!said) return errorf(Status::remoteError, "rank 0 has sent no evidence that is known");
   const auto allAgree = comm.agreement().awaitVote(topic, timeout);
   CINCH_TRY(allAgree);
-  const Evidence outcome = isGradient(*said) && !allAgree.value() ? Evidence::anotherRank : *said;
+  // Rank 0 sent it before it voted. Where it left instead, all are told so, and none agrees.
+  const auto sent = comm.agreement().awaitPublication(topic, timeout);
+  const bool isSent = sent.ok() && sent.value().size() == 1;
+  const auto found = isSent ? evidenceOf(sent.value()[0]) : std::nullopt;
+  if (allAgree.value() && !found)
+    return errorf(Status::remoteError, "rank 0 has sent no evidence that is known");
+  const bool isVetoed = !found || (isGradient(*found) && !allAgree.value());
+  const Evidence outcome = isVetoed ? Evidence::anotherRank : *found;
   const uint64_t number = static_cast<uint8_t>(outcome);
   comm.commPlan.notePool(topic, 0, {&number, 1});
   return outcome;

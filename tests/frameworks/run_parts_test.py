@@ -215,7 +215,7 @@ class ReportTest(unittest.TestCase):
                    "strategy": {"trials": 1, "plain_us": 2000.0, "compressed_us": 1000.0, "choice": "compress"}}],
         "calls": [{"name": "AllReduce fp32 Sum x 1000", "class": "gradient", "calls": 4, "bytes": 16000, "compressed": 2,
                    "outcomes": {"compressed": 2, "warmup": 2}},
-                  {"name": "Broadcast fp32 x 1000", "class": "not a gradient", "calls": 1, "bytes": 4000, "compressed": 0,
+                  {"name": "Broadcast fp32 x 1000", "class": "other", "calls": 1, "bytes": 4000, "compressed": 0,
                    "outcomes": {"kind": 1}}]}
 
     def test_shares_and_bits(self):

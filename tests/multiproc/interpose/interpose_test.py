@@ -331,8 +331,8 @@ class Observe(Base):
         for outcome in outcomes:
             self.assertRegex(outcome.output, r"INFO CINCH/POLICY call +taken for")
             self.assertRegex(outcome.output,
-                             r"INFO CINCH/POLICY AllReduce fp32 Sum x 50000 +gradient +\d+ +\d+ +0 +q8 +observe")
-            self.assertRegex(outcome.output, r"INFO CINCH/POLICY Broadcast int\d+ x \d+ +not a gradient .* - +kind")
+                             r"INFO CINCH/POLICY AllReduce fp32 Sum x 50000 +unknown +\d+ +\d+ +0 +q8 +observe")
+            self.assertRegex(outcome.output, r"INFO CINCH/POLICY Broadcast int\d+ x \d+ +other .* - +kind")
 
     def test_the_first_steps_pass(self):
         outcomes = launch(2, env={"CINCH_WARMUP_STEPS": "6"}, count=50000, calls=9)

@@ -29,13 +29,16 @@ TEST(Reason, ACallIsTakenForAGradientOnlyWhereThePolicyFoundItToBeOne) {
     return std::string(kReasonClasses[static_cast<int>(reason)]);
   };
   EXPECT_STREQ(kReasonNames[0], "compressed") << "the report counts on it";
-  for (const Reason reason : {Reason::none, Reason::observe, Reason::capturing, Reason::preparing,
-                              Reason::voted, Reason::inaccurate})
+  for (const Reason reason : {Reason::none, Reason::slower, Reason::voted, Reason::inaccurate})
     EXPECT_EQ(classOf(reason), "gradient");
-  for (const Reason reason : {Reason::kind, Reason::operation, Reason::dataType})
-    EXPECT_EQ(classOf(reason), "not a gradient");
+  for (const Reason reason : {Reason::kind, Reason::operation, Reason::dataType,
+                              Reason::otherValues, Reason::otherThread})
+    EXPECT_EQ(classOf(reason), "other");
+  EXPECT_EQ(classOf(Reason::state), "weights or state");
+  EXPECT_EQ(classOf(Reason::activation), "activation");
   for (const Reason reason : {Reason::small, Reason::unplaced, Reason::ambiguous, Reason::warmup,
-                              Reason::ruled, Reason::notAgreed})
+                              Reason::ruled, Reason::notAgreed, Reason::preparing, Reason::observe,
+                              Reason::capturing, Reason::unproven, Reason::vetoed})
     EXPECT_EQ(classOf(reason), "unknown");
 }
 
