@@ -22,6 +22,7 @@
 
 namespace cinch {
 
+class ControlClient;
 struct Endpoint;
 struct HelloMessage;
 
@@ -79,8 +80,10 @@ bool areIdsFixed();
 // True where the tail of `id` carries a valid stamp.
 bool hasAgreementStamp(const uint8_t* id);
 
-// One rank's end of the agreement. There is no thread behind it: whoever waits, reads. All members
-// but greet, greetChild and the destructor may be called from several threads at once.
+// One rank's end of the agreement. One thread of the process receives for all of them
+// (control_reader.h). All members but greet, greetChild and the destructor may be called from
+// several threads at once. In a forked child all of them fail, and leave the parent's connection
+// alone.
 //
 // One thread may drive several ranks of its process in turn, and never waits for itself: a greeting
 // waits for the server only, awaitVerdict comes after all ranks of the thread have greeted, and
@@ -151,11 +154,10 @@ class Agreement {
   void close();
 
  private:
-  struct State;
   static Result<std::unique_ptr<Agreement>> meet(const Endpoint& server, const HelloMessage& hello,
                                                  int timeoutSeconds);
-  explicit Agreement(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit Agreement(std::shared_ptr<ControlClient> client);
+  std::shared_ptr<ControlClient> client_;
 };
 
 }  // namespace cinch

@@ -14,6 +14,7 @@
 
 #include "interpose/agree/agreement.h"
 #include "interpose/agree/agreement_server.h"
+#include "interpose/agree/control_reader.h"
 #include "interpose/agree/unique_id_stamp.h"
 
 namespace cinch {
@@ -61,6 +62,7 @@ class AgreementFixture : public ::testing::Test {
   void SetUp() override {
     limits_.helloTime = std::chrono::milliseconds(300);
     limits_.reportTime = std::chrono::milliseconds(200);
+    ASSERT_TRUE(ControlReader::ofProcess().ok());  // its descriptor is the process's, not a test's
     descriptorsBefore_ = openDescriptors();
     startServer();
   }

@@ -1,0 +1,154 @@
+#include "interpose/agree/control_reader.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <system_error>
+#include <thread>
+
+#include "common/signals_blocked.h"
+
+namespace cinch {
+namespace {
+
+constexpr int kEventsAtOnce = 64;
+
+std::atomic<uint64_t> forks{0};
+
+// Guards the process's reader. Held over a fork, so that a child never finds it locked by a thread
+// that is not there.
+std::mutex readerMutex;
+ControlReader* readerOfProcess = nullptr;  // never destroyed: its thread runs until the end
+uint64_t readerGeneration = 0;
+
+// Registered once: a forked child inherits the handlers.
+bool watchForks() {
+  static const bool registered =
+      pthread_atfork([] { readerMutex.lock(); }, [] { readerMutex.unlock(); },
+                     [] {
+                       forks.fetch_add(1, std::memory_order_relaxed);
+                       readerMutex.unlock();
+                     }) == 0;
+  return registered;
+}
+
+Error readerError(const char* what, int number) {
+  return errorf(Status::systemError, "control channel: %s: %s", what, strerrordesc_np(number));
+}
+
+Result<void> control(const Socket& poller, int operation, int fd, uint64_t id, uint32_t events) {
+  epoll_event event = {};
+  event.events = events;
+  event.data.u64 = id;
+  if (epoll_ctl(poller.fd(), operation, fd, &event) == 0) return {};
+  return readerError("epoll", errno);
+}
+
+}  // namespace
+
+uint64_t forkGeneration() {
+  return forks.load(std::memory_order_relaxed);
+}
+
+Result<ControlReader*> ControlReader::ofProcess() {
+  if (!watchForks()) return readerError("cannot watch for forks", ENOMEM);
+  std::lock_guard lock(readerMutex);
+  const bool usable =
+      readerOfProcess != nullptr && readerGeneration == forkGeneration() && !readerOfProcess->lost_;
+  if (usable) return readerOfProcess;
+  auto started = start();
+  CINCH_TRY(started);
+  readerOfProcess = started.value();
+  readerGeneration = forkGeneration();
+  return readerOfProcess;
+}
+
+Result<ControlReader*> ControlReader::start() {
+  Socket poller(epoll_create1(EPOLL_CLOEXEC));
+  if (poller.fd() < 0) return readerError("epoll", errno);
+  std::unique_ptr<ControlReader> reader(new ControlReader(std::move(poller)));
+  SignalsBlocked blocked;
+  try {
+    std::thread thread(&ControlReader::run, reader.get());
+    pthread_setname_np(thread.native_handle(), "cinch-control");
+    thread.detach();
+  } catch (const std::system_error&) {
+    return errorf(Status::systemError, "control channel: cannot start a thread");
+  }
+  return reader.release();
+}
+
+Result<uint64_t> ControlReader::add(int fd, Connection& connection) {
+  std::lock_guard lock(mutex_);
+  if (lost_) return errorf(Status::systemError, "control channel: its thread has ended");
+  const uint64_t id = nextId_++;
+  CINCH_TRY(control(poller_, EPOLL_CTL_ADD, fd, id, EPOLLIN));
+  watched_.emplace(id, Watched{fd, &connection});
+  return id;
+}
+
+Result<void> ControlReader::watchOutput(uint64_t id, int fd, bool on) {
+  return control(poller_, EPOLL_CTL_MOD, fd, id, on ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+void ControlReader::remove(uint64_t id) {
+  std::unique_lock lock(mutex_);
+  const auto found = watched_.find(id);
+  if (found != watched_.end()) {
+    // Explicitly, as a forked child may hold a copy of the descriptor: closing is not enough. It
+    // fails where the thread has done so already.
+    static_cast<void>(control(poller_, EPOLL_CTL_DEL, found->second.fd, id, 0));
+    watched_.erase(found);
+  }
+  idle_.wait(lock, [&] { return busy_ != id; });
+}
+
+void ControlReader::run() {
+  for (;;) {
+    epoll_event events[kEventsAtOnce];
+    const int n = epoll_wait(poller_.fd(), events, kEventsAtOnce, -1);
+    if (n < 0 && errno != EINTR) return loseAll(strerrordesc_np(errno));
+    for (int i = 0; i < n; ++i) handle(events[i].data.u64, events[i].events);
+  }
+}
+
+void ControlReader::handle(uint64_t id, uint32_t events) {
+  Watched watched{};
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = watched_.find(id);
+    if (found == watched_.end()) return;  // removed since
+    watched = found->second;
+    busy_ = id;
+  }
+  bool good = true;
+  if (events & EPOLLOUT) good = watched.connection->onWritable();
+  if (good && (events & ~static_cast<uint32_t>(EPOLLOUT))) good = watched.connection->onReadable();
+  std::lock_guard lock(mutex_);
+  // An ended connection stays readable for ever and would keep this thread awake.
+  if (!good && watched_.count(id) != 0) {
+    static_cast<void>(control(poller_, EPOLL_CTL_DEL, watched.fd, id, 0));
+  }
+  busy_ = 0;
+  idle_.notify_all();
+}
+
+void ControlReader::loseAll(const char* cause) {
+  std::unique_lock lock(mutex_);
+  lost_ = true;
+  while (!watched_.empty()) {
+    const auto [id, watched] = *watched_.begin();
+    watched_.erase(watched_.begin());
+    busy_ = id;
+    lock.unlock();
+    watched.connection->onLost(cause);
+    lock.lock();
+    busy_ = 0;
+    idle_.notify_all();
+  }
+}
+
+}  // namespace cinch

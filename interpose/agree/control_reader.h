@@ -1,0 +1,70 @@
+// One thread that receives for all control connections of this process, so that what arrives is
+// answered while the program's own threads are busy, asleep or inside a kernel launch. It blocks
+// all signals, ends with the process and never wakes while nothing arrives. One descriptor.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "common/network/socket.h"
+#include "common/result.h"
+
+namespace cinch {
+
+// How often this process's line of ancestors has forked: a number of before a fork tells an object
+// that it is a copy in the child, whose locks may be held for ever by threads that are not here.
+// Without a system call. Counts from the first ControlReader::ofProcess() on.
+uint64_t forkGeneration();
+
+class ControlReader {
+ public:
+  // What the thread calls, for one connection at a time. No member may wait.
+  class Connection {
+   public:
+    virtual ~Connection() = default;
+    // There is something to receive, or the connection has ended. False: it is of no more use, and
+    // is not watched any longer.
+    virtual bool onReadable() = 0;
+    // Called only while watchOutput() is on.
+    virtual bool onWritable() = 0;
+    // Nothing will be received any more.
+    virtual void onLost(const char* cause) = 0;
+  };
+
+  // This process's reader, started by the first call. A forked child starts one of its own.
+  static Result<ControlReader*> ofProcess();
+
+  // Watches `fd` for `connection`, which must outlive remove(). The number names it here and is
+  // never used again.
+  Result<uint64_t> add(int fd, Connection& connection);
+  // Also calls onWritable() as soon as the kernel takes more, or no longer. Takes no lock.
+  Result<void> watchOutput(uint64_t id, int fd, bool on);
+  // When it returns, the thread is done with the connection. Not from the thread itself.
+  void remove(uint64_t id);
+
+ private:
+  struct Watched {
+    int fd;
+    Connection* connection;
+  };
+
+  explicit ControlReader(Socket poller) : poller_(std::move(poller)) {}
+  static Result<ControlReader*> start();
+  void run();
+  void handle(uint64_t id, uint32_t events);
+  void loseAll(const char* cause);
+
+  Socket poller_;
+  std::atomic<bool> lost_ = false;  // the thread has ended: the program closed the descriptor
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable idle_;
+  std::map<uint64_t, Watched> watched_;
+  uint64_t nextId_ = 1;
+  uint64_t busy_ = 0;  // the connection that the thread is looking at, 0 for none
+};
+
+}  // namespace cinch
