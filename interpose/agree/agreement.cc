@@ -151,6 +151,10 @@ Result<std::vector<uint64_t>> Agreement::awaitPool(uint64_t topic, int timeoutSe
   return values;
 }
 
+std::shared_ptr<CallGate> Agreement::openGate(uint64_t topic) {
+  return client_->openGate(topic);
+}
+
 void Agreement::close() {
   if (client_->isForked()) return;  // the connection is the parent's
   client_->leave("this rank has left");

@@ -22,14 +22,16 @@
 
 namespace cinch {
 
+class CallGate;
 class ControlClient;
 struct Endpoint;
 struct HelloMessage;
 
 inline constexpr size_t kUniqueIdBytes = 128;
 // 2: a hello names the communicator that its own was made from. 3: rank 0 publishes. 4: ranks pool
-// figures. 5: a hello says how its device is joined to others, and names the communicator.
-inline constexpr uint32_t kAgreementVersion = 5;
+// figures. 5: a hello says how its device is joined to others, and names the communicator. 6:
+// ranks close gates together.
+inline constexpr uint32_t kAgreementVersion = 6;
 
 // What rank 0 may say at once.
 inline constexpr size_t kMaxPublished = 48 << 10;
@@ -149,6 +151,11 @@ class Agreement {
   // per topic. After an error the others may have heard them, so that this rank must fail the
   // communicator.
   Result<std::vector<uint64_t>> awaitPool(uint64_t topic, int timeoutSeconds);
+
+  // The gate of one call site, to which the ranks give the same number; never used for another site
+  // of this communicator. Call when the verdict is known. The first call of the site on this rank
+  // is the gate's call 0. What other ranks have decided before counts.
+  std::shared_ptr<CallGate> openGate(uint64_t topic);
 
   // Leaves, and ends every wait; callable from any thread, more than once.
   void close();

@@ -199,6 +199,10 @@ Result<void> AgreementServer::dispatch(ConnectionId id, Client& client, const Me
   } else if (const Figures* figures = std::get_if<Figures>(&message)) {
     CINCH_TRY(session.state.pool(client.member, *figures));
     awaitsTime_.insert(client.nonce);
+  } else if (const CloseProposal* proposal = std::get_if<CloseProposal>(&message)) {
+    CINCH_TRY(session.state.proposeClosing(*proposal));
+  } else if (const ClosePrepared* answer = std::get_if<ClosePrepared>(&message)) {
+    CINCH_TRY(session.state.closePrepared(client.member, *answer));
   } else {
     return errorf(Status::remoteError, "a message that only servers send");
   }

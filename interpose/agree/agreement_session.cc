@@ -57,6 +57,7 @@ Result<void> AgreementSession::report(size_t who, const Initialised& report) {
 void AgreementSession::decide(const Verdict& verdict) {
   decided_ = true;
   broadcasts_.push_back(verdict);
+  if (verdict.compress) gates_.emplace(members_.size());
   for (Member& member : members_) {
     member.own = {};
     member.peers = {};
@@ -135,6 +136,21 @@ void AgreementSession::expire() {
   }
 }
 
+Result<void> AgreementSession::proposeClosing(const CloseProposal& proposal) {
+  if (!decided_) return errorf(Status::remoteError, "a gate to close before the verdict");
+  if (!gates_) {
+    broadcasts_.push_back(GateNotClosed{proposal.topic, proposal.ordinal, kNeverCloses});
+    return {};
+  }
+  gates_->propose(proposal, present_ == members_.size(), broadcasts_);
+  return {};
+}
+
+Result<void> AgreementSession::closePrepared(size_t who, const ClosePrepared& answer) {
+  if (!gates_) return errorf(Status::remoteError, "an answer that nobody has asked for");
+  return gates_->prepared(who, answer, broadcasts_);
+}
+
 void AgreementSession::settle(uint64_t number) {
   auto topic = topics_.find(number);
   if (topic->second.votes < present_) return;
@@ -153,6 +169,7 @@ void AgreementSession::leave(size_t who) {
   } else if (!decided_ && reportsDue_ != kNoDeadline && allReported()) {
     decide(judged());  // this member's report was all that was waited for
   }
+  if (gates_) gates_->giveUp(broadcasts_);
   if (mayHavePublished && present_ > 0) broadcasts_.push_back(PublisherLeft{});
   std::vector<uint64_t> open;
   for (auto& [number, topic] : topics_) {

@@ -18,6 +18,7 @@
 #include "common/result.h"
 #include "interpose/agree/agreement_verdict.h"
 #include "interpose/agree/agreement_wire.h"
+#include "interpose/agree/gate_rounds.h"
 
 namespace cinch {
 
@@ -47,6 +48,8 @@ class AgreementSession {
 
   Result<void> publish(size_t member, const Publication& publication);
   Result<void> pool(size_t member, const Figures& figures);
+  Result<void> proposeClosing(const CloseProposal& proposal);
+  Result<void> closePrepared(size_t member, const ClosePrepared& answer);
 
   // A member's connection has ended.
   void leave(size_t member);
@@ -99,6 +102,7 @@ class AgreementSession {
   bool decided_ = false;
   std::map<uint64_t, Topic> topics_;
   std::map<uint64_t, OpenPool> pools_;
+  std::optional<GateRounds> gates_;  // where the verdict is to compress
   std::vector<Message> broadcasts_;
 };
 

@@ -89,6 +89,12 @@ class Reader {
     require(value <= static_cast<uint32_t>(kMaxRanks));
     return ok_ ? static_cast<int>(value) : 0;
   }
+  // Its greatest value means "never", which is no call.
+  uint64_t callNumber() {
+    const uint64_t value = integer<uint64_t>();
+    require(value != kNeverCloses);
+    return ok_ ? value : 0;
+  }
   // Control characters become '?': a peer's text ends in our log.
   std::string text(size_t limit) {
     size_t n = count(limit, 1);
@@ -309,11 +315,72 @@ void write(const Pool& message, Writer& out) {
   writeValues(message, out);
 }
 
+// CloseProposal, ClosePrepare and GateClosed are the same two fields.
+template <class T>
+void writeCall(const T& message, Writer& out) {
+  out.integer(message.topic);
+  out.integer(message.ordinal);
+}
+
+template <class T>
+Message readCall(Reader& in) {
+  T message;
+  message.topic = in.integer<uint64_t>();
+  message.ordinal = in.callNumber();
+  in.end();
+  return message;
+}
+
+// ClosePrepared and GateNotClosed are the same three fields.
+template <class T>
+void writeCallAndOpen(const T& message, Writer& out) {
+  writeCall(message, out);
+  out.integer(message.openBelow);
+}
+
+template <class T>
+Message readCallAndOpen(Reader& in) {
+  T message;
+  message.topic = in.integer<uint64_t>();
+  message.ordinal = in.callNumber();
+  message.openBelow = in.integer<uint64_t>();
+  in.end();
+  return message;
+}
+
+void write(const CloseProposal& message, Writer& out) {
+  writeCall(message, out);
+}
+void write(const ClosePrepare& message, Writer& out) {
+  writeCall(message, out);
+}
+void write(const ClosePrepared& message, Writer& out) {
+  writeCallAndOpen(message, out);
+}
+void write(const GateClosed& message, Writer& out) {
+  writeCall(message, out);
+}
+void write(const GateNotClosed& message, Writer& out) {
+  writeCallAndOpen(message, out);
+}
+
 using ReadFunction = Message (*)(Reader&);
-constexpr ReadFunction kReaders[] = {readHello,           readInitialised, readTopic<Vote>,
-                                     readAcknowledged,    readRejected,    readVerdict,
-                                     readTopic<Outcome>,  readPublication, readPublisherLeft,
-                                     readValues<Figures>, readValues<Pool>};
+constexpr ReadFunction kReaders[] = {readHello,
+                                     readInitialised,
+                                     readTopic<Vote>,
+                                     readAcknowledged,
+                                     readRejected,
+                                     readVerdict,
+                                     readTopic<Outcome>,
+                                     readPublication,
+                                     readPublisherLeft,
+                                     readValues<Figures>,
+                                     readValues<Pool>,
+                                     readCall<CloseProposal>,
+                                     readCall<ClosePrepare>,
+                                     readCallAndOpen<ClosePrepared>,
+                                     readCall<GateClosed>,
+                                     readCallAndOpen<GateNotClosed>};
 static_assert(std::size(kReaders) == std::variant_size_v<Message>);
 
 }  // namespace

@@ -56,6 +56,40 @@ struct Pool {
   std::vector<uint64_t> values;  // none where a rank owed its figures for too long
 };
 
+// The two-phase commit by which all ranks close a gate (call_gate.h) before the same call.
+// `ordinal` is that call's number, which is never kNeverCloses.
+inline constexpr uint64_t kNeverCloses = UINT64_MAX;
+
+// Rank to server: some rank wants the gate closed, before this call or a later one.
+struct CloseProposal {
+  uint64_t topic = 0;
+  uint64_t ordinal = 0;
+};
+// Server to rank: will it wait before that call for the outcome?
+struct ClosePrepare {
+  uint64_t topic = 0;
+  uint64_t ordinal = 0;
+};
+// Rank to server. It will where `openBelow`, below which its calls have to stay open, is at most
+// `ordinal`. Otherwise it has begun that call. kNeverCloses: no call can be promised.
+struct ClosePrepared {
+  uint64_t topic = 0;
+  uint64_t ordinal = 0;
+  uint64_t openBelow = 0;
+};
+// Server to rank: all will have closed the gate before that call.
+struct GateClosed {
+  uint64_t topic = 0;
+  uint64_t ordinal = 0;
+};
+// Server to rank: the gate stays open for the calls below `openBelow` on all ranks, and the server
+// tries a later one by itself; kNeverCloses: it stays open for all calls.
+struct GateNotClosed {
+  uint64_t topic = 0;
+  uint64_t ordinal = 0;
+  uint64_t openBelow = 0;
+};
+
 // From rank 0, and to all ranks.
 struct Publication {
   uint64_t topic = 0;
@@ -80,7 +114,8 @@ uint64_t childNonce(uint64_t parent, uint64_t ordinal, int64_t part);
 
 using Bytes = std::vector<uint8_t>;
 using Message = std::variant<HelloMessage, Initialised, Vote, Acknowledged, Rejected, Verdict,
-                             Outcome, Publication, PublisherLeft, Figures, Pool>;
+                             Outcome, Publication, PublisherLeft, Figures, Pool, CloseProposal,
+                             ClosePrepare, ClosePrepared, GateClosed, GateNotClosed>;
 
 // A whole frame. Texts and lists beyond their limits are cut.
 Bytes encodeMessage(const Message& message);

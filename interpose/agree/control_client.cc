@@ -110,6 +110,10 @@ ControlClient::ControlClient(Socket connected, const Endpoint& server, const Hel
 }
 
 Result<void> ControlClient::start() {
+  // A gate may outlive its communicator.
+  gates_.emplace([self = weak_from_this()](const CloseProposal& proposal, bool mayWait) {
+    if (const auto client = self.lock()) client->propose(proposal, mayWait);
+  });
   auto reader = ControlReader::ofProcess();
   CINCH_TRY(reader);
   auto id = reader.value()->add(output_.socket().fd(), *this);
@@ -163,6 +167,14 @@ void ControlClient::leave(const std::string& cause) {
     changed_.notify_all();
   }
   output_.end();
+  if (gates_) gates_->end();
+}
+
+void ControlClient::propose(const CloseProposal& proposal, bool mayWait) {
+  // Where it fails the connection has ended, and with it every wait.
+  if (mayWait) return static_cast<void>(send(proposal));
+  auto sent = output_.enqueue(encodeMessage(proposal));
+  if (!sent.ok()) leave(sent.error().message);
 }
 
 void ControlClient::end() {
@@ -197,11 +209,21 @@ bool ControlClient::onWritable() {
 }
 
 Result<void> ControlClient::receive(const Message& message) {
+  if (const auto* prepare = std::get_if<ClosePrepare>(&message)) return answer(*prepare);
+  if (const auto* closed = std::get_if<GateClosed>(&message)) return gates_->receive(*closed);
+  if (const auto* open = std::get_if<GateNotClosed>(&message)) return gates_->receive(*open);
   std::lock_guard lock(mutex_);
   if (failure_) return *failure_;  // this rank has left
   CINCH_TRY(inbox_.store(message));
   changed_.notify_all();
   return {};
+}
+
+Result<void> ControlClient::answer(const ClosePrepare& message) {
+  const auto promised = gates_->receive(message);
+  CINCH_TRY(promised);
+  if (!promised.value()) return {};
+  return output_.enqueue(encodeMessage(*promised.value()));
 }
 
 }  // namespace cinch

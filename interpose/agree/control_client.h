@@ -4,10 +4,10 @@
 
 #include <unistd.h>
 
-#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -16,6 +16,7 @@
 #include "common/network/socket.h"
 #include "common/result.h"
 #include "interpose/agree/agreement_wire.h"
+#include "interpose/agree/call_gate.h"
 #include "interpose/agree/control_reader.h"
 
 namespace cinch {
@@ -71,7 +72,8 @@ struct ControlInbox {
   bool publisherLeft = false;
 };
 
-class ControlClient final : public ControlReader::Connection {
+class ControlClient final : public ControlReader::Connection,
+                            public std::enable_shared_from_this<ControlClient> {
  public:
   ControlClient(Socket connected, const Endpoint& server, const HelloMessage& hello);
   // In a forked child this must not run: leak the object.
@@ -93,6 +95,8 @@ class ControlClient final : public ControlReader::Connection {
   using Ready = std::function<bool(ControlInbox&)>;
   Result<void> waitFor(const char* what, Deadline deadline, const Ready& ready);
 
+  std::shared_ptr<CallGate> openGate(uint64_t topic) { return gates_->open(topic); }
+
   // Ends the connection and every wait.
   void leave(const std::string& cause);
   // Leaves, and gives the descriptor back. Waits for the reader, which waits for nobody.
@@ -105,6 +109,8 @@ class ControlClient final : public ControlReader::Connection {
  private:
   std::optional<Error> failure();
   Result<void> receive(const Message& message);
+  Result<void> answer(const ClosePrepare& message);
+  void propose(const CloseProposal& proposal, bool mayWait);
 
   const Endpoint server_;
   const uint64_t nonce_;
@@ -113,7 +119,8 @@ class ControlClient final : public ControlReader::Connection {
   ControlReader* reader_ = nullptr;
   uint64_t id_ = 0;
   ControlOutput output_;
-  MessageReader input_;  // the reader's
+  MessageReader input_;             // the reader's
+  std::optional<GateTable> gates_;  // from start() on
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

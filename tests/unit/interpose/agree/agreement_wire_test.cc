@@ -59,8 +59,18 @@ Message sample(size_t type) {
       return PublisherLeft{};
     case 9:
       return Figures{12, {1, kNoFigure, 3}};
-    default:
+    case 10:
       return Pool{13, {4}};
+    case 11:
+      return CloseProposal{14, 1ull << 40};
+    case 12:
+      return ClosePrepare{15, 16};
+    case 13:
+      return ClosePrepared{17, 18, kNeverCloses};
+    case 14:
+      return GateClosed{19, 20};
+    default:
+      return GateNotClosed{21, 22, 23};
   }
 }
 constexpr size_t kTypes = std::variant_size_v<Message>;
@@ -109,6 +119,28 @@ TEST(AgreementWire, TheOthersComeBack) {
   EXPECT_EQ(figures.values, (std::vector<uint64_t>{1, kNoFigure, 3}));
   EXPECT_EQ(decoded<Pool>(encodeMessage(sample(10))).values, (std::vector<uint64_t>{4}));
   EXPECT_TRUE(decoded<Pool>(encodeMessage(Pool{1, {}})).values.empty());
+}
+
+TEST(AgreementWire, WhatClosesGatesComesBack) {
+  const auto proposal = decoded<CloseProposal>(encodeMessage(sample(11)));
+  EXPECT_TRUE(proposal.topic == 14 && proposal.ordinal == 1ull << 40);
+  const auto prepare = decoded<ClosePrepare>(encodeMessage(sample(12)));
+  EXPECT_TRUE(prepare.topic == 15 && prepare.ordinal == 16);
+  const auto prepared = decoded<ClosePrepared>(encodeMessage(sample(13)));
+  EXPECT_TRUE(prepared.topic == 17 && prepared.ordinal == 18 && prepared.openBelow == kNeverCloses);
+  const auto closed = decoded<GateClosed>(encodeMessage(sample(14)));
+  EXPECT_TRUE(closed.topic == 19 && closed.ordinal == 20);
+  const auto open = decoded<GateNotClosed>(encodeMessage(sample(15)));
+  EXPECT_TRUE(open.topic == 21 && open.ordinal == 22 && open.openBelow == 23);
+}
+
+TEST(AgreementWire, NoCallHasTheNumberThatMeansNever) {
+  for (const Message& message :
+       {Message(CloseProposal{1, kNeverCloses}), Message(ClosePrepare{1, kNeverCloses}),
+        Message(ClosePrepared{1, kNeverCloses, 0}), Message(GateClosed{1, kNeverCloses}),
+        Message(GateNotClosed{1, kNeverCloses, 0})}) {
+    EXPECT_FALSE(readerOf(encodeMessage(message)).next().ok()) << message.index();
+  }
 }
 
 TEST(AgreementWire, TheLargestMessagesFitTheirLimits) {
