@@ -23,10 +23,8 @@ namespace cinch {
 
 class StepExam {
  public:
-  // Two successive results can be compared; a third would cost another period.
-  static constexpr uint32_t kCalls = 2;
-  // How often a site is measured anew where nearly all of its values were zero.
-  static constexpr uint32_t kAttempts = 3;
+  static constexpr uint32_t kCalls = kMeasuredCalls;
+  static constexpr uint32_t kAttempts = kMeasurements;
   // Host memory of one exam, for 128 Ki values before and after calls.
   static constexpr size_t kMaxBytes = size_t{1} << 20;
 

@@ -75,18 +75,23 @@ bool isGatheredBySums(const SampledCall& call, size_t runLength) {
 
 }  // namespace
 
-ValueVerdict judgeValues(std::span<const SampledCall> calls, const SampledRuns& runs, int nRanks) {
+ValueVerdict judgeValues(std::span<const SampledCall> calls, const SampledRuns& runs, int nRanks,
+                         const Vetoes& vetoes) {
   size_t nMeasured = 0;
   const SampledCall* before = nullptr;
   for (const SampledCall& call : calls) {
     if (!isMeasured(call.output)) continue;
     ++nMeasured;
-    if (isGatheredBySums(call, runs.runLength)) return ValueVerdict::gatheredBySums;
+    if (vetoes.gatheredBySums && isGatheredBySums(call, runs.runLength))
+      return ValueVerdict::gatheredBySums;
     const bool hasInput = isMeasured(call.input);
-    if (hasInput && areIntegers(call.input, nRanks)) return ValueVerdict::integers;
-    if (hasInput && cosineOf(call.input, call.output) >= kAlike) return ValueVerdict::alike;
-    if (before != nullptr && cosineOf(before->output, call.output) >= kAlike)
-      return ValueVerdict::alike;
+    if (vetoes.integers && hasInput && areIntegers(call.input, nRanks))
+      return ValueVerdict::integers;
+    const auto areAlike = [&](const std::vector<float>& values) {
+      return vetoes.alike && cosineOf(values, call.output) >= kAlike;
+    };
+    if (hasInput && areAlike(call.input)) return ValueVerdict::alike;
+    if (before != nullptr && areAlike(before->output)) return ValueVerdict::alike;
     before = &call;
   }
   return nMeasured >= 2 ? ValueVerdict::unsuspicious : ValueVerdict::tooFew;

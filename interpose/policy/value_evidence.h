@@ -29,8 +29,20 @@ enum class ValueVerdict : uint8_t {
   gatheredBySums,  // each part comes from one rank, and is zero on the others
 };
 
+// Which of them are asked for: all, but where a test finds out what each is there for.
+struct Vetoes {
+  bool alike = true, integers = true, gatheredBySums = true;
+};
+
 // Of calls of one site in successive periods, in order, among `nRanks` ranks. At least one call.
-ValueVerdict judgeValues(std::span<const SampledCall> calls, const SampledRuns& runs, int nRanks);
+ValueVerdict judgeValues(std::span<const SampledCall> calls, const SampledRuns& runs, int nRanks,
+                         const Vetoes& vetoes = {});
+
+// How many calls of a site pass to be measured: two successive results can be compared; a third
+// would cost another period.
+inline constexpr uint32_t kMeasuredCalls = 2;
+// How often a site is measured where nearly all of its values were zero.
+inline constexpr uint32_t kMeasurements = 3;
 
 // At this cosine values are alike. The gradients of two ranks whose noise is a tenth of their mean
 // come to 0.9975, those of successive steps to 0.995; weights that changed by 4 % to 0.9992.

@@ -519,19 +519,19 @@ const TraceNames kPartlyCompressed = {"ddp_evaluation_by_reductions",
 // Of all communicators of a trace.
 struct Outcome {
   uint64_t gradients = 0, compressed = 0, wrongCalls = 0;
-  uint64_t gradientsSinceLearned = 0, compressedSinceLearned = 0;
+  uint64_t gradientsSinceExam = 0, compressedSinceExam = 0;
   bool isSoonLearned = true;  // wherever gradients are reduced
 };
 
 // bench/report adaptive reads what these tests record.
 void recordFigures(const std::string& name, const test::Replay& found) {
-  const double nGradients = static_cast<double>(std::max<uint64_t>(found.gradientsSinceLocked, 1));
+  const double nGradients = static_cast<double>(std::max<uint64_t>(found.gradientsSinceExam, 1));
   testing::Test::RecordProperty(name + ".locked_step", found.lockedStep);
   testing::Test::RecordProperty(name + ".wrong",
                                 static_cast<int>(found.wrongSlots + found.wrongCalls));
   testing::Test::RecordProperty(
       name + ".right",
-      std::to_string(static_cast<double>(found.compressedSinceLocked) / nGradients));
+      std::to_string(static_cast<double>(found.compressedSinceExam) / nGradients));
 }
 
 template <class See>
@@ -545,8 +545,8 @@ Outcome replayAll(const std::string& name, const See& see) {
     outcome.gradients += found.gradients;
     outcome.compressed += found.compressed;
     outcome.wrongCalls += found.wrongCalls;
-    outcome.gradientsSinceLearned += found.gradientsSinceLocked;
-    outcome.compressedSinceLearned += found.compressedSinceLocked;
+    outcome.gradientsSinceExam += found.gradientsSinceExam;
+    outcome.compressedSinceExam += found.compressedSinceExam;
     const bool isSoon = found.lockedStep >= 0 && found.lockedStep <= kSoon;
     outcome.isSoonLearned = outcome.isSoonLearned && (found.gradients == 0 || isSoon);
   }
@@ -573,7 +573,7 @@ TEST(Traces, GradientsAreCompressedSoonAndThenAllOfThem) {
     const Outcome outcome = replayAll(name);
     if (outcome.gradients == 0) continue;
     const bool areAllCompressed =
-        outcome.compressedSinceLearned * 100 >= outcome.gradientsSinceLearned * 99;
+        outcome.compressedSinceExam * 100 >= outcome.gradientsSinceExam * 99;
     const bool isRight = outcome.compressed > 0 && outcome.isSoonLearned && areAllCompressed;
     EXPECT_EQ(outcome.compressed == 0, kNeverCompressed.contains(name)) << name;
     EXPECT_EQ(outcome.compressed > 0 && !isRight, kPartlyCompressed.contains(name)) << name;

@@ -1,6 +1,7 @@
 #include "tests/unit/interpose/policy/trace.h"
 
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -81,6 +82,28 @@ void readHeader(const std::string& line, Trace& trace) {
   trace.header[line.substr(2, colon - 2)] = line.substr(colon + 2);
 }
 
+// bfloat16s of four hexadecimal digits each.
+std::vector<float> parseValues(const std::string& digits) {
+  std::vector<float> values;
+  for (size_t i = 0; i + 4 <= digits.size(); i += 4)
+    values.push_back(
+        std::bit_cast<float>(static_cast<uint32_t>(std::stoul(digits.substr(i, 4), nullptr, 16))
+                             << 16));
+  return values;
+}
+
+void readValues(const std::string& name, Trace& trace) {
+  std::ifstream file(std::string(CINCH_TRACES) + "/" + name + ".values");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream in(line);
+    std::string row, input, output;
+    std::getline(in, row, ',');
+    std::getline(in, input, ',');
+    std::getline(in, output, ',');
+    if (row != "row") trace.values[std::stoul(row)] = {parseValues(input), parseValues(output)};
+  }
+}
+
 }  // namespace
 
 Trace readTrace(const std::string& name) {
@@ -97,6 +120,7 @@ Trace readTrace(const std::string& name) {
   std::istringstream ranks(trace.header["ranks"]);
   for (int n = 0; ranks >> n;) trace.nRanks.push_back(n);
   Unfolder(lines).read(0, trace.calls);
+  readValues(name, trace);
   return trace;
 }
 

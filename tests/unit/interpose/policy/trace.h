@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "interpose/policy/signature.h"
+#include "interpose/policy/value_evidence.h"
 
 namespace cinch::test {
 
@@ -25,6 +26,7 @@ struct Trace {
   std::map<std::string, std::string> header;
   std::vector<int> nRanks;  // by communicator
   std::vector<TraceCall> calls;
+  std::map<size_t, SampledCall> values;  // of rank 0, by call, where they were recorded
 };
 
 // Throws std::runtime_error for a file that is not there or not well formed.

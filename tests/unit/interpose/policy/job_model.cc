@@ -1,0 +1,138 @@
+#include "tests/unit/interpose/policy/job_model.h"
+
+#include <algorithm>
+
+namespace cinch::test {
+namespace {
+
+// As in execute/submit.cc: losses and statistics of a few values tell no threads apart.
+constexpr uint64_t kFewBytes = 32 << 10;
+
+bool tellsThreadsApart(const Signature& signature) {
+  const bool reduces = signature.kind == CallKind::allReduce ||
+                       signature.kind == CallKind::reduceScatter ||
+                       signature.kind == CallKind::reduce;
+  return reduces && isCompressibleType(signature.dataType) &&
+         signature.count * bytesOf(signature.dataType) >= kFewBytes;
+}
+
+}  // namespace
+
+Params defaultSettings() {
+  const char* const nothing[] = {nullptr};
+  return readParams(nothing).params;
+}
+
+JobModel::JobModel(const JobFacts& facts)
+    : facts_(facts),
+      comm_{.nRanks = facts.nRanks, .agreed = true, .severalHosts = true},
+      reducesFromAutograd_(static_cast<size_t>(facts.nRanks)) {}
+
+bool JobModel::call(const Signature& signature, std::span<const Caller> callers,
+                    const SampleOf& sampleOf) {
+  const std::vector<Caller> none(callers.size(), Caller::other);
+  if (!facts_.seesThreads) callers = none;
+  noteElsewhere(signature, callers);
+  const auto seen = signatures_.observe(signature);
+  const bool large = isLarge(facts_.params, comm_, signature);
+  place_ = seen ? sequence_.observe(signature, seen->index, large)
+                : sequence_.observeUnknown(signature, large);
+  sequence_.commit();
+  noteCallers(callers);
+  if (!seen) return false;
+  const History history{seen->before, place_, nullptr, sequence_.timesPerPeriod(seen->index)};
+  if (decide(facts_.params, comm_, signature, history) != Reason::none) return false;
+  return examine(callers, sampleOf);
+}
+
+void JobModel::noteElsewhere(const Signature& signature, std::span<const Caller> callers) {
+  if (!tellsThreadsApart(signature) || !facts_.seesThreads) return;
+  for (size_t rank = 0; rank < callers.size(); ++rank)
+    if (callers[rank] == Caller::autograd) reducesFromAutograd_[rank] = true;
+}
+
+std::optional<Evidence> JobModel::outcome() const {
+  if (place_.kind == Place::Kind::unknown || !exam_ || place_.slot >= exam_->sites.size()) return {};
+  const Site& site = exam_->sites[place_.slot];
+  if (site.phase != Phase::decided) return {};
+  return site.outcome;
+}
+
+void JobModel::noteCallers(std::span<const Caller> callers) {
+  if (place_.kind == Place::Kind::unknown) return;
+  if (!exam_ || exam_->epoch != place_.epoch) {
+    const StepEvidence nothing(sequence_.step());
+    exam_ = std::make_unique<Exam>();
+    exam_->epoch = place_.epoch;
+    exam_->ranks.assign(callers.size(), nothing);
+    exam_->sites.resize(nothing.step().nSlots());
+    for (Site& site : exam_->sites) site.samples.resize(callers.size());
+  }
+  for (size_t rank = 0; rank < callers.size(); ++rank)
+    exam_->ranks[rank].note(place_.position, callers[rank]);
+}
+
+// As awaitExam() does.
+bool JobModel::examine(std::span<const Caller> callers, const SampleOf& sampleOf) {
+  Site& site = exam_->sites[place_.slot];
+  if (site.phase == Phase::voting) {
+    vote(true);
+    const bool isLast = site.attempt + 1 == kMeasurements;
+    site.phase = Phase::decided;
+    if (site.outcome == Evidence::tooFewValues && !isLast) {
+      site.phase = Phase::measuring;
+      site.nCalls = 0;
+      site.hasVoted = false;
+      ++site.attempt;
+      for (auto& samples : site.samples) samples.clear();
+    }
+  }
+  if (site.phase == Phase::measuring) {
+    measure(site, callers, sampleOf);
+    return false;
+  }
+  site.isClosed = site.isClosed || !std::ranges::equal(callers, site.callers);
+  return isGradient(site.outcome) && !site.isClosed;
+}
+
+void JobModel::measure(Site& site, std::span<const Caller> callers, const SampleOf& sampleOf) {
+  if (site.nCalls == 0) site.callers.assign(callers.begin(), callers.end());
+  for (size_t rank = 0; rank < callers.size(); ++rank)
+    site.samples[rank].push_back(sampleOf(rank));
+  if (++site.nCalls < kMeasuredCalls) return;
+  site.phase = Phase::voting;
+  vote(false);
+}
+
+// As StepExam::takeUnvoted(): on all sites once each has been measured, or where the program comes
+// to a call whose outcome it needs, on those that have been.
+void JobModel::vote(bool isUrgent) {
+  const auto isMeasuring = [](const Site& site) { return site.phase == Phase::measuring; };
+  if (!isUrgent && std::ranges::any_of(exam_->sites, isMeasuring)) return;
+  judge();
+  for (uint32_t i = 0; i < exam_->sites.size(); ++i) {
+    Site& site = exam_->sites[i];
+    if (site.phase != Phase::voting || site.hasVoted) continue;
+    site.hasVoted = true;
+    site.outcome = count(i);
+  }
+}
+
+void JobModel::judge() {
+  for (size_t rank = 0; rank < exam_->ranks.size(); ++rank)
+    for (uint32_t site = 0; site < exam_->sites.size(); ++site)
+      exam_->ranks[rank].judge(site, judgeValues(exam_->sites[site].samples[rank], facts_.runs,
+                                                 facts_.nRanks, facts_.vetoes));
+}
+
+// Rank 0 needs evidence, the others only must not see the contrary.
+Evidence JobModel::count(uint32_t site) const {
+  std::vector<Evidence> found;
+  for (size_t rank = 0; rank < exam_->ranks.size(); ++rank)
+    found.push_back(
+        exam_->ranks[rank].of(site, {.reducesFromAutograd = reducesFromAutograd_[rank]}));
+  const bool hasVeto = std::any_of(found.begin() + 1, found.end(), isVeto);
+  return isGradient(found.front()) && hasVeto ? Evidence::anotherRank : found.front();
+}
+
+}  // namespace cinch::test
