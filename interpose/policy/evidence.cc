@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <ranges>
 #include <utility>
 
 namespace cinch {
@@ -167,7 +168,7 @@ uint64_t StepEvidence::valuesFrom(bool autograd) const {
 Evidence StepEvidence::fromAutograd(uint32_t slot) const {
   const Signature& signature = reductionOf(slot).signature;
   if (signature.kind == CallKind::reduceScatter) {
-    if (step_.isPlaced) return Evidence::scattersShards;
+    if (step_.isPlaced) return step_.isSharded ? Evidence::scattersShards : Evidence::notTheModel;
     const bool averages = signature.op == OpClass::avg || signature.op == OpClass::preMulSum;
     const bool isGathered = std::ranges::any_of(step_.calls, [&](const TrainingStep::Call& call) {
       return call.isGather && call.signature.count == signature.count;
@@ -175,10 +176,17 @@ Evidence StepEvidence::fromAutograd(uint32_t slot) const {
     return averages && isGathered ? Evidence::averagesShards : Evidence::notTheModel;
   }
   if (!step_.isPlaced) return Evidence::notTheModel;
-  if (areAllFromAutograd() || step_.isWhole(valuesFrom(true))) return Evidence::autogradThreads;
-  for (uint32_t other = 0; other < values_.size(); ++other)
-    if (completesModel(other)) return Evidence::autogradThreads;
-  return Evidence::notTheModel;
+  if (areAllFromAutograd()) return Evidence::autogradThreads;
+  uint64_t model = valuesFrom(true);
+  if (!step_.isWhole(model)) {
+    const auto slots = std::views::iota(uint32_t{0}, static_cast<uint32_t>(values_.size()));
+    if (std::ranges::none_of(slots, [this](uint32_t other) { return completesModel(other); }))
+      return Evidence::notTheModel;
+    model += valuesFrom(false);
+  }
+  // What other threads gather may be features, whose gradients autograd threads reduce, too.
+  const bool isNeeded = !step_.isWhole(model - signature.count);
+  return isNeeded ? Evidence::autogradThreads : Evidence::notTheModel;
 }
 
 Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process) const {
@@ -195,16 +203,25 @@ Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process)
 bool StepEvidence::completesModel(uint32_t slot) const {
   const Callers callers = callersOf(slot);
   if (!step_.isPlaced || callers.hasAutograd || !callers.hasOther) return false;
-  size_t nElsewhere = 0, last = 0;
-  for (size_t i = 0; i < callers_.size(); ++i) {
-    if (!step_.calls[i].isReduction || !callers_[i].hasOther) continue;
-    ++nElsewhere;
-    last = i;
-  }
-  if (nElsewhere != 1 || step_.calls[last].slot != slot) return false;
+  if (!isOneOfEachStepFromElsewhere()) return false;
   const uint64_t rest = valuesFrom(true);
-  if (step_.isSharded) return rest > 0;
-  return !step_.isWhole(rest) && step_.isWhole(rest + reductionOf(slot).signature.count);
+  if (step_.isSharded)
+    return rest > 0 && reductionOf(slot).signature.kind == CallKind::reduceScatter;
+  return !step_.isWhole(rest) && step_.isWhole(rest + valuesFrom(false));
+}
+
+// A period may be several steps, and a step several micro-batches.
+bool StepEvidence::isOneOfEachStepFromElsewhere() const {
+  std::vector<std::pair<Signature, bool>> reductions;  // whether from elsewhere
+  for (size_t i = 0; i < callers_.size(); ++i)
+    if (step_.calls[i].isReduction)
+      reductions.emplace_back(step_.calls[i].signature, callers_[i].hasOther);
+  const auto isElsewhere = [](const auto& reduction) { return reduction.second; };
+  const auto nSteps = static_cast<size_t>(std::ranges::count_if(reductions, isElsewhere));
+  if (nSteps == 0 || reductions.size() % nSteps != 0) return false;
+  const size_t length = reductions.size() / nSteps;
+  return std::equal(reductions.begin() + static_cast<ptrdiff_t>(length), reductions.end(),
+                    reductions.begin());
 }
 
 bool StepEvidence::hasTwoSignatures() const {
@@ -216,7 +233,7 @@ bool StepEvidence::hasTwoSignatures() const {
 
 // Counts beside the gradients of a step are not needed for the size of the model. Where weights are
 // averaged, some may have changed too much to be recognised; but the model is not whole without the
-// others.
+// others. More than the model is something besides its gradients, which nothing tells from them.
 bool StepEvidence::isWholeWithoutVetoes() const {
   uint64_t values = 0;
   bool hasVeto = false;
@@ -226,8 +243,8 @@ bool StepEvidence::isWholeWithoutVetoes() const {
     else
       values += reductionOf(slot).signature.count;
   }
-  if (!hasVeto) return true;
-  return !step_.isSharded && step_.isWhole(values);
+  if (step_.isSharded) return !hasVeto;
+  return step_.isWhole(values) && values <= step_.parameters;
 }
 
 }  // namespace cinch

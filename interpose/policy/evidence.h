@@ -138,6 +138,7 @@ class StepEvidence {
   bool hasTwoSignatures() const;
   bool isWholeWithoutVetoes() const;
   bool completesModel(uint32_t slot) const;
+  bool isOneOfEachStepFromElsewhere() const;
 
   TrainingStep step_;
   std::vector<Callers> callers_;      // by position
