@@ -52,7 +52,8 @@ void JobModel::noteElsewhere(const Signature& signature, std::span<const Caller>
 }
 
 std::optional<Evidence> JobModel::outcome() const {
-  if (place_.kind == Place::Kind::unknown || !exam_ || place_.slot >= exam_->sites.size()) return {};
+  if (place_.kind == Place::Kind::unknown || !exam_ || place_.slot >= exam_->sites.size())
+    return {};
   const Site& site = exam_->sites[place_.slot];
   if (site.phase != Phase::decided) return {};
   return site.outcome;
@@ -97,8 +98,7 @@ bool JobModel::examine(std::span<const Caller> callers, const SampleOf& sampleOf
 
 void JobModel::measure(Site& site, std::span<const Caller> callers, const SampleOf& sampleOf) {
   if (site.nCalls == 0) site.callers.assign(callers.begin(), callers.end());
-  for (size_t rank = 0; rank < callers.size(); ++rank)
-    site.samples[rank].push_back(sampleOf(rank));
+  for (size_t rank = 0; rank < callers.size(); ++rank) site.samples[rank].push_back(sampleOf(rank));
   if (++site.nCalls < kMeasuredCalls) return;
   site.phase = Phase::voting;
   vote(false);

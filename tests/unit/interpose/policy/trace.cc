@@ -86,9 +86,8 @@ void readHeader(const std::string& line, Trace& trace) {
 std::vector<float> parseValues(const std::string& digits) {
   std::vector<float> values;
   for (size_t i = 0; i + 4 <= digits.size(); i += 4)
-    values.push_back(
-        std::bit_cast<float>(static_cast<uint32_t>(std::stoul(digits.substr(i, 4), nullptr, 16))
-                             << 16));
+    values.push_back(std::bit_cast<float>(
+        static_cast<uint32_t>(std::stoul(digits.substr(i, 4), nullptr, 16)) << 16));
   return values;
 }
 
