@@ -68,7 +68,6 @@ struct SlotStats {
   Counter overflows{0};                 // and: out of proportion
   Counter plans{0};                     // changes of precision that took effect
   std::atomic<double> bitsPerValue{0};  // on the wire, in force
-  std::atomic<const char*> evidence{nullptr};  // of what its calls are; static storage
   std::atomic<const char*> codecInForce{nullptr};  // where the guard raised it; static storage
   GuardFigures guard;
   StrategyFigures strategy;
@@ -86,6 +85,8 @@ struct CallStats {
   Counter bytes{0};
   std::atomic<size_t> latest{0};            // reason
   std::atomic<const char*> codec{nullptr};  // that it gets, or would get; static storage
+  // Half a sentence on why it is of its class; static storage. Null where that was not examined.
+  std::atomic<const char*> evidence{nullptr};
 
   // Plain additions, since there is one writer: they cost a call next to nothing.
   void count(size_t reason, uint64_t nBytes) {

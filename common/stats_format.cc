@@ -143,9 +143,15 @@ Json toJson(const SlotFigures& slot) {
 Json toJson(const CallFigures& call) {
   Json outcomes = Json::object();
   for (const OutcomeFigures& outcome : call.outcomes) outcomes[outcome.reason] = outcome.calls;
-  return {{"name", call.name},     {"class", call.callClass},        {"calls", call.calls},
-          {"bytes", call.bytes},   {"compressed", call.compressed},  {"codec", orNull(call.codec)},
-          {"latest", call.latest}, {"outcomes", std::move(outcomes)}};
+  return {{"name", call.name},
+          {"class", call.callClass},
+          {"calls", call.calls},
+          {"bytes", call.bytes},
+          {"compressed", call.compressed},
+          {"codec", orNull(call.codec)},
+          {"latest", call.latest},
+          {"evidence", orNull(call.evidence)},
+          {"outcomes", std::move(outcomes)}};
 }
 
 Json toJson(const CommFigures& comm) {

@@ -75,6 +75,7 @@ struct CallFigures {
   std::string codec;        // empty: none
   std::string latest;       // reason
   std::vector<OutcomeFigures> outcomes;
+  std::string evidence = {};  // of its class, for people; empty: not examined
 };
 
 struct Totals {

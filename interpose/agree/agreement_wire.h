@@ -22,6 +22,7 @@
 #include "common/network/ip_address.h"
 #include "common/result.h"
 #include "interpose/agree/agreement.h"
+#include "interpose/agree/gate_record.h"
 
 namespace cinch {
 
@@ -55,10 +56,6 @@ struct Pool {
   uint64_t topic = 0;
   std::vector<uint64_t> values;  // none where a rank owed its figures for too long
 };
-
-// The two-phase commit by which all ranks close a gate (call_gate.h) before the same call.
-// `ordinal` is that call's number, which is never kNeverCloses.
-inline constexpr uint64_t kNeverCloses = UINT64_MAX;
 
 // Rank to server: some rank wants the gate closed, before this call or a later one.
 struct CloseProposal {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "interpose/agree/agreement_wire.h"
 #include "interpose/agree/control_reader.h"
 #include "interpose/agree/gate_rounds.h"
 

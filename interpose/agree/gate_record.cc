@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "interpose/agree/agreement_wire.h"
+
 namespace cinch {
 
 GateRecord::State GateRecord::nextCall() const {

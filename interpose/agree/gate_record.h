@@ -5,9 +5,19 @@
 #include <optional>
 
 #include "common/result.h"
-#include "interpose/agree/agreement_wire.h"
 
 namespace cinch {
+
+// The two-phase commit by which all ranks close a gate (call_gate.h) before the same call.
+// `ordinal` is that call's number, which is never kNeverCloses.
+inline constexpr uint64_t kNeverCloses = UINT64_MAX;
+
+// Messages (agreement_wire.h).
+struct CloseProposal;
+struct ClosePrepare;
+struct ClosePrepared;
+struct GateClosed;
+struct GateNotClosed;
 
 class GateRecord {
  public:

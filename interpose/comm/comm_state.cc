@@ -166,7 +166,7 @@ History CommState::inTheEnd(const Signature& signature) const {
 CommState::Decision CommState::decideCounted(const Signature& signature) {
   const auto seen = signatures_.observe(signature);
   const Place place = placeOf(seen, signature);
-  noteCaller(place);
+  const bool isContrary = noteCaller(place);
   if (layers_) layers_->follow(signature);
   const bool isNew = !seen || seen->before == 0;
   if (place.kind == Place::Kind::unknown && (isNew || marksNewLayout(signature)))
@@ -182,10 +182,10 @@ CommState::Decision CommState::decideCounted(const Signature& signature) {
   call.codec.store(coding.name(), std::memory_order_relaxed);
   if (decision.reason != Reason::none) return decision;
   decision.exam = examOf(place, history);
-  if (decision.exam && decision.exam.step->phase(place.slot) == StepExam::Phase::decided) {
+  decision.isContrary = isContrary;
+  if (decision.exam && decision.exam.step->phase(place.slot) == StepExam::Phase::decided)
     decision.reason = reasonOf(decision.exam.step->outcome(place.slot));
-    return decision;
-  }
+  if (decision.reason != Reason::none) return decision;
   decision.slot = slotOf(seen->index, signature, place, coding);
   if (decision.slot == nullptr) decision.reason = Reason::unrecorded;
   return decision;
@@ -215,24 +215,23 @@ void CommState::takeBack(const Signature& signature) {
   if (exam_) exam_->takeBack();
 }
 
-// A new period is examined anew: the program may do something else now.
-void CommState::noteCaller(const Place& place) {
-  if (place.kind == Place::Kind::unknown) return;
+// A new period is examined anew: the program may do something else now. True where what was found
+// is contradicted.
+bool CommState::noteCaller(const Place& place) {
+  if (place.kind == Place::Kind::unknown) return false;
   if (!exam_ || exam_->epoch != place.epoch) {
     const auto before = std::exchange(
         exam_, std::make_shared<StepExam>(place.epoch, sequence_.step(), resources, rank, nRanks));
     if (before && !before->hasArrived()) keepUntilArrived(before);
   }
-  exam_->note(place.position, currentCaller());
+  return exam_->note(place.position, currentCaller());
 }
 
 // What the user calls a gradient is one.
 SiteExam CommState::examOf(const Place& place, const History& history) const {
   const bool isNamed = history.rule != nullptr && history.rule->isGradient;
   if (params_.slots != SlotChoice::sequence || isNamed || !exam_) return {};
-  const bool isKnown = exam_->phase(place.slot) == StepExam::Phase::decided &&
-                       isGradient(exam_->outcome(place.slot));
-  return isKnown ? SiteExam{} : SiteExam{exam_, place.slot};
+  return {exam_, place.slot};
 }
 
 // Where the signature alone is the slot, nothing is learned. Only large reductions have a slot of
@@ -428,6 +427,17 @@ void CommState::activate(Slot& slot) {
   const RelaxedCapture relaxed(*resources.device);
   const CurrentDevice current(*resources.device, resources.cudaDevice);
   residualStore_->load(*resources.device, slots_);
+}
+
+void CommState::noteOutcome(const Signature& signature, Reason reason) {
+  if (rank != 0 || !facts_.agreed) return;
+  if (reason == Reason::none) return notice_.compressed();
+  // Of what would be compressed if it were known to be a gradient.
+  const Reason inEnd = cinch::decide(params_, facts_, signature, inTheEnd(signature));
+  const auto index = signatures_.find(signature);
+  if (inEnd != Reason::none || !index) return;
+  const std::string text = notice_.passed(signature, *index, reason);
+  if (!text.empty()) CINCH_WARN("POLICY", "%s: %s", name.c_str(), text.c_str());
 }
 
 void CommState::countPass(Reason reason, uint64_t nBytes) {

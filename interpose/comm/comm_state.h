@@ -21,6 +21,7 @@
 #include "interpose/comm/codec_stream.h"
 #include "interpose/comm/comm_plan.h"
 #include "interpose/comm/join.h"
+#include "interpose/comm/passthrough_notice.h"
 #include "interpose/comm/reduction_ops.h"
 #include "interpose/comm/residual_store.h"
 #include "interpose/comm/slot.h"
@@ -63,7 +64,8 @@ class CommState {
     bool counted = false;
     uint64_t captureId = 0;     // of the capture that the call is in
     CallStats* call = nullptr;  // where its outcome counts; null where no call does
-    SiteExam exam{};            // which decides first whether this is a gradient
+    SiteExam exam{};  // of a call that has a place in the step, where its class is to be found out
+    bool isContrary = false;  // made by another sort of thread than when it was found to be one
   };
   Decision decide(const Signature& signature, CUstream_st* stream);
   // The calls that decide() counted since the last confirm() or takeBack() took place.
@@ -92,6 +94,9 @@ class CommState {
     return cinch::gathersDirectly(static_cast<uint32_t>(nRanks),
                                   static_cast<uint32_t>(hosts_.size()));
   }
+
+  // A counted call ended so. Logs once, on rank 0, where nothing is compressed for long.
+  void noteOutcome(const Signature& signature, Reason reason);
 
   // Counts a call that went to NCCL unchanged.
   void countPass(Reason reason, uint64_t nBytes);
@@ -166,7 +171,7 @@ class CommState {
   std::shared_ptr<const HostPlan> hostPlanOf(const Signature& signature) const;
   Slot& makeSlot(const Signature& signature, const Coding& coding, const SlotKey& key);
   Place placeOf(const std::optional<SignatureTable::Seen>& seen, const Signature& signature);
-  void noteCaller(const Place& place);
+  bool noteCaller(const Place& place);
   SiteExam examOf(const Place& place, const History& history) const;
   uint64_t captureIdOf(CUstream_st* stream) const;
   CallStats& callOf(uint32_t signatureIndex, const Signature& signature);
@@ -187,6 +192,7 @@ class CommState {
   Hosts hosts_;  // where the ranks agreed
   SignatureTable signatures_;
   std::vector<CallStats*> calls_;  // by index of the signature
+  PassthroughNotice notice_;
   Sequence sequence_;
   std::shared_ptr<StepExam> exam_;        // of the learned period
   std::unique_ptr<BucketLayers> layers_;  // where the ranks agreed

@@ -59,9 +59,17 @@ StepExam::~StepExam() {
     MemoryReserve::instance().strand(std::move(buffers));
 }
 
-void StepExam::note(uint32_t position, Caller caller) {
+bool StepExam::note(uint32_t position, Caller caller) {
   const std::lock_guard lock(mutex_);
+  const TrainingStep::Call& call = evidence_.step().calls[position];
+  bool contradicts = false;
+  if (call.isReduction) {
+    const Site& site = sites_[call.slot];
+    contradicts = site.phase == Phase::decided && isGradient(site.outcome) &&
+                  !evidence_.hasSeen(call.slot, caller);
+  }
   evidence_.note(position, caller);
+  return contradicts;
 }
 
 void StepExam::decide(uint32_t site, Evidence outcome) {

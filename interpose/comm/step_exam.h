@@ -15,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "interpose/agree/call_gate.h"
 #include "interpose/comm/comm_resources.h"
 #include "interpose/comm/value_sample.h"
 #include "interpose/policy/evidence.h"
@@ -40,14 +41,19 @@ class StepExam {
 
   const uint32_t epoch;
 
-  // The call at that position of the period is being made.
-  void note(uint32_t position, Caller caller);
+  // The call at that position of the period is being made. True where it contradicts the outcome:
+  // its site was found to be a gradient when other threads made its calls.
+  bool note(uint32_t position, Caller caller);
 
   Phase phase(uint32_t site) const { return sites_[site].phase; }
   uint64_t countOf(uint32_t site) const { return evidence_.reductionOf(site).signature.count; }
   uint32_t attempt(uint32_t site) const { return sites_[site].attempt; }
   Evidence outcome(uint32_t site) const { return sites_[site].outcome; }
   void decide(uint32_t site, Evidence outcome);
+  // Of a site that was found to be a gradient: through which each of its calls goes, so that the
+  // ranks stop compressing it before the same one. Null in a replay.
+  std::shared_ptr<CallGate> gate(uint32_t site) const { return sites_[site].gate; }
+  void open(uint32_t site, std::shared_ptr<CallGate> gate) { sites_[site].gate = std::move(gate); }
   // Once more, from this call on.
   void measureAgain(uint32_t site);
 
@@ -84,6 +90,7 @@ class StepExam {
     Evidence outcome = Evidence::notTheModel;
     Evidence voted = Evidence::notTheModel;
     bool hasVotedYes = false;
+    std::shared_ptr<CallGate> gate;
     std::array<Sample, kCalls> samples;
   };
   // Where the values of a site are taken from.

@@ -124,13 +124,14 @@ Result<Evidence> outcomeOf(CommState& comm, const SiteExam& exam) {
   return Evidence::anotherRank;
 }
 
-void report(const CommState& comm, const Slot& slot, const SiteExam& exam, Evidence outcome) {
-  const Evidence own = exam.step->voted(exam.site);
+// What this rank saw itself says more than that some rank saw it.
+void report(const CommState& comm, const CommState::Decision& decision, Evidence outcome) {
+  const Evidence own = decision.exam.step->voted(decision.exam.site);
   const bool isOwn = outcome == Evidence::anotherRank && isVeto(own);
-  slot.stats->evidence.store(textOf(isOwn ? own : outcome), std::memory_order_relaxed);
-  CINCH_INFO("POLICY", "%s: %s is %s: %s", comm.name.c_str(), slot.name.c_str(),
-             isGradient(outcome) ? "a gradient" : "not taken for a gradient",
-             textOf(isOwn ? own : outcome));
+  const char* const text = textOf(isOwn ? own : outcome);
+  decision.call->evidence.store(text, std::memory_order_relaxed);
+  CINCH_INFO("POLICY", "%s: %s is %s: %s", comm.name.c_str(), decision.slot->name.c_str(),
+             isGradient(outcome) ? "a gradient" : "not taken for a gradient", text);
 }
 
 }  // namespace
@@ -150,11 +151,38 @@ Result<Reason> awaitExam(const std::shared_ptr<CommState>& comm,
       step.measureAgain(exam.site);
       return Reason::preparing;
     }
+    if (isGradient(outcome.value()) && !comm->commPlan.isReplayed())
+      step.open(exam.site, comm->agreement().openGate(topicOf(step, exam.site)));
     step.decide(exam.site, outcome.value());
     if (!isGradient(outcome.value())) giveBack(*comm, *decision.slot);
-    report(*comm, *decision.slot, exam, outcome.value());
+    report(*comm, decision, outcome.value());
   }
   return reasonOf(step.outcome(exam.site));
+}
+
+// A thread of another sort makes the call: PyTorch averages weights from the main thread, by the
+// same call that reduced gradients before.
+Result<Reason> passGate(const CommState& comm, const CommState::Decision& decision) {
+  if (!decision.exam) return Reason::none;
+  const auto gate = decision.exam.step->gate(decision.exam.site);
+  if (!gate) return Reason::none;
+  Result<bool> isClosed = false;
+  if (decision.isContrary) isClosed = gate->close();
+  CINCH_TRY(isClosed);
+  if (!isClosed.value()) {
+    const auto isOpen = gate->begin();
+    CINCH_TRY(isOpen);
+    if (isOpen.value()) return Reason::none;
+  }
+  decision.exam.step->decide(decision.exam.site, Evidence::anotherThread);
+  decision.call->evidence.store(textOf(Evidence::anotherThread), std::memory_order_relaxed);
+  CINCH_WARN("POLICY", "%s: %s passes from here on: %s", comm.name.c_str(),
+             decision.slot->name.c_str(), textOf(Evidence::anotherThread));
+  return Reason::otherThread;
+}
+
+CallGate* gateOf(const CommState::Decision& decision) {
+  return decision.exam ? decision.exam.step->gate(decision.exam.site).get() : nullptr;
 }
 
 void beginMeasured(const CommState& comm, const CommState::Decision& decision,

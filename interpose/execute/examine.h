@@ -16,6 +16,14 @@ namespace cinch {
 Result<Reason> awaitExam(const std::shared_ptr<CommState>& comm,
                          const CommState::Decision& decision);
 
+// Before a call that all ranks are ready to compress: Reason::none where it may be. The ranks stop
+// before the same call where one of them sees what contradicts the exam; this waits only while that
+// is being agreed. An error as above.
+Result<Reason> passGate(const CommState& comm, const CommState::Decision& decision);
+
+// The gate that has counted the call then; null where there is none.
+CallGate* gateOf(const CommState::Decision& decision);
+
 // Around a call that passes while its site is being measured; without effect where it is not.
 void beginMeasured(const CommState& comm, const CommState::Decision& decision,
                    const Collective& call);

@@ -52,7 +52,12 @@ Reason readiness(const std::shared_ptr<CommState>& state, const CommState::Decis
     return known.ok() ? known.value() : Reason::none;
   const auto ready = isReady(comm, *decision.slot);
   if (!ready.ok()) comm.fail(ready.error());
-  if (!ready.ok() || ready.value()) return Reason::none;
+  if (!ready.ok()) return Reason::none;
+  if (ready.value()) {
+    const auto open = passGate(comm, decision);
+    if (!open.ok()) comm.fail(open.error());
+    return open.ok() ? open.value() : Reason::none;
+  }
   switch (decision.slot->phase) {
     case SlotPhase::refused:
       return Reason::voted;
@@ -94,11 +99,14 @@ Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) 
   CommState::Decision& decision = decided.decision;
   if (decision.reason == Reason::none) {
     decision.reason = readiness(state, decision);
+    const bool hasBegun = decision.reason == Reason::none && decision.captureId == 0;
     takeTurn(state, decided);
+    if (hasBegun) decided.turn.gate = gateOf(decision);
   }
   // NCCL says what is wrong with a call that lacks a buffer.
   if (decision.reason == Reason::none && !hasBuffers(call, comm.rank))
     decision.reason = Reason::incomplete;
+  if (decision.counted) comm.noteOutcome(decided.signature, decision.reason);
   if (decision.call != nullptr)
     decision.call->count(static_cast<size_t>(decision.reason), call.count * bytesOf(call.type));
   return decided;

@@ -213,6 +213,7 @@ void endTurn(const CommState& comm, const Turn& turn, CUstream_st* stream, bool 
 }
 
 void takeBack(CommState& comm, const Turn& turn) {
+  if (turn.gate != nullptr) turn.gate->takeBack();
   if (turn.slot == nullptr) return;
   SlotStrategy& own = *turn.slot->strategy;
   own.takeBack(turn.strategy);

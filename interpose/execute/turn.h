@@ -12,6 +12,7 @@ struct Turn {
   Slot* slot = nullptr;  // null: the call is not one
   uint64_t number = 0;
   Strategy strategy = Strategy::compress;
+  CallGate* gate = nullptr;  // that counted the call; lives as long as the communicator
 
   bool isQuick() const { return strategy == Strategy::quick; }
 };

@@ -116,6 +116,11 @@ class StepEvidence {
 
   // The call at that position was made.
   void note(uint32_t position, Caller caller);
+  // Whether that sort of thread has made a call of the slot.
+  bool hasSeen(uint32_t slot, Caller caller) const {
+    const Callers callers = callersOf(slot);
+    return caller == Caller::autograd ? callers.hasAutograd : callers.hasOther;
+  }
   void judge(uint32_t slot, ValueVerdict values) { values_[slot] = values; }
 
   Evidence of(uint32_t slot, const ProcessFacts& process) const;

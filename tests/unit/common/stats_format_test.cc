@@ -62,7 +62,7 @@ TEST(StatsFormat, JsonHoldsEveryFigure) {
   EXPECT_EQ(comm.at("calls").at(0),
             json::parse(R"({"name": "AllReduce fp32 Sum x 4194304", "class": "gradient",
                             "calls": 204, "bytes": 3422552064, "compressed": 200, "codec": "q4",
-                            "latest": "compressed",
+                            "latest": "compressed", "evidence": null,
                             "outcomes": {"compressed": 200, "warmup": 4}})"));
   EXPECT_TRUE(comm.at("calls").at(1).at("codec").is_null());
   EXPECT_EQ(comm.at("passed"), json::parse(R"({"small": {"calls": 12, "bytes": 480},

@@ -135,7 +135,7 @@ TEST(Report, CallsHaveTheClassOfTheirLatestOutcome) {
   call.codec = "q8";
   EXPECT_EQ(shown(), json::parse(R"({"name": "AllReduce fp32 Sum x 1000", "class": "gradient",
                                      "calls": 3, "bytes": 12000, "compressed": 1, "codec": "q8",
-                                     "latest": "none", "outcomes": {"none": 1, "warmup": 2}})"));
+                                     "latest": "none", "evidence": null, "outcomes": {"none": 1, "warmup": 2}})"));
   EXPECT_NE(comm.callTable().find("AllReduce fp32 Sum x 1000"), std::string::npos);
 }
 
