@@ -34,6 +34,7 @@ class Finished:
     """What a rank's job ends with."""
 
     loss: float
+    losses: list  # of each step
     tensors: list  # its final parameters, or its share of them
     intact: bool = True  # whether what the job itself can check came out right
 
@@ -55,9 +56,10 @@ def job(**facts):
 
 def finished(losses, model, intact=True):
     """Of the mean of the last losses, and a module or a list of tensors."""
-    last = [float(loss) for loss in losses[-5:]]
+    losses = [float(loss) for loss in losses]
+    last = losses[-5:]
     tensors = model.parameters() if hasattr(model, "parameters") else model
-    return Finished(sum(last) / len(last), [tensor.detach() for tensor in tensors], intact)
+    return Finished(sum(last) / len(last), losses, [tensor.detach() for tensor in tensors], intact)
 
 
 def load():

@@ -14,15 +14,16 @@ from registry import finished, job
 STEPS = 30
 
 
-def train(model, device, steps=STEPS):
+def train(model, device, n_steps=STEPS, after_step=lambda: None):
     """The loop of most scripts; returns the losses."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []
-    for inputs, wanted in batches(steps, device):
+    for inputs, wanted in batches(n_steps, device):
         loss = cross_entropy(model(inputs), wanted)
         with mark("gradients"):
             loss.backward()
         optimizer.step()
+        after_step()
         optimizer.zero_grad()
         losses.append(loss.detach())
         next_step()

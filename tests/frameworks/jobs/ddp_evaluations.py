@@ -5,16 +5,16 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 from jobs.ddp import STEPS
-from jobs.workloads import N_CLASSES, batches, mlp
+from jobs.workloads import N_CLASSES, batches, mlp, steps
 from marks import mark, next_step
 from registry import finished, job
 
 
-def train_and(evaluate, model, device, every, steps=STEPS):
+def train_and(evaluate, model, device, every, n_steps=STEPS):
     """Trains, calls evaluate(step) after every so many steps, and returns the losses."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []
-    for step, (inputs, wanted) in enumerate(batches(steps, device), 1):
+    for step, (inputs, wanted) in enumerate(batches(n_steps, device), 1):
         loss = cross_entropy(model(inputs), wanted)
         with mark("gradients"):
             loss.backward()
@@ -70,20 +70,30 @@ def ddp_evaluation_by_reductions(device):
     return finished(train_and(evaluate, model, device, every=5), model)
 
 
-@job()
-def ddp_counts_beside_gradients(device):
-    """Integer counts are summed as floats in each step: a confusion matrix of 128 classes."""
-    model = DDP(mlp(last=128).to(device))
-    total = torch.zeros(128, 128, device=device)
+def train_with_counts(device, n_classes):
+    """Integer counts are summed as floats in each step: a confusion matrix."""
+    model = DDP(mlp(last=n_classes).to(device))
+    total = torch.zeros(n_classes, n_classes, device=device)
 
     def evaluate(step):
         inputs, wanted = next(batches(1, device, size=64, seed=step))
-        counts = torch.zeros(128 * 128, device=device)
-        places = wanted * 128 + model.module(inputs).argmax(1)
+        counts = torch.zeros(n_classes * n_classes, device=device)
+        places = wanted * n_classes + model.module(inputs).argmax(1)
         counts.scatter_add_(0, places, torch.ones(len(places), device=device))
         dist.all_reduce(counts)
-        total.add_(counts.view(128, 128))
+        total.add_(counts.view(n_classes, n_classes))
 
-    losses = train_and(evaluate, model, device, every=1)
-    n_counted = STEPS * 64 * dist.get_world_size()
+    losses = train_and(evaluate, model, device, every=1, n_steps=steps(STEPS))
+    n_counted = steps(STEPS) * 64 * dist.get_world_size()
     return finished(losses, model, intact=torch.equal(total, total.round()) and int(total.sum()) == n_counted)
+
+
+@job()
+def ddp_counts_beside_gradients(device):
+    return train_with_counts(device, 128)
+
+
+@job()
+def ddp_many_counts_beside_gradients(device):
+    """As large as a quarter of the gradients."""
+    return train_with_counts(device, 256)

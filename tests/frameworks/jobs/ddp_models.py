@@ -2,13 +2,17 @@
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed._functional_collectives import all_gather_tensor_autograd
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 from jobs.ddp import STEPS, train
-from jobs.workloads import N_CLASSES, N_FEATURES, batches, mlp
+from jobs.workloads import N_CLASSES, N_FEATURES, batches, mlp, steps
 from marks import mark, next_step
 from registry import finished, job
+
+
+NOT_ON_CPU = "SyncBatchNorm is for GPUs alone"
 
 
 def with_norms():
@@ -16,10 +20,53 @@ def with_norms():
                          nn.Linear(512, 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Linear(512, N_CLASSES))
 
 
-@job(not_on_gloo="SyncBatchNorm is for GPUs alone")
+@job(not_on_gloo=NOT_ON_CPU)
 def ddp_sync_batch_norm(device):
     model = DDP(nn.SyncBatchNorm.convert_sync_batchnorm(with_norms()).to(device))
     return finished(train(model, device), model)
+
+
+N_CHANNELS = 16384
+
+
+def with_wide_norm(norm):
+    """Each of the norm's statistics is a call of 64 KiB."""
+    return nn.Sequential(nn.Linear(N_FEATURES, 16), nn.ReLU(), nn.Linear(16, N_CHANNELS), norm(N_CHANNELS), nn.ReLU(),
+                         nn.Linear(N_CHANNELS, N_CLASSES))
+
+
+def sums_of_a_norm(call, phase):
+    """Backward makes both kinds of calls: DDP averages gradients, SyncBatchNorm sums up its statistics."""
+    return "activations" if phase == "gradients" and call["count"] == 2 * N_CHANNELS else None
+
+
+@job(compressible=False, replicated=False, truth=sums_of_a_norm, not_on_gloo=NOT_ON_CPU)
+def sync_batch_norm_statistics(device):
+    """The models share nothing but their norm's statistics, forward and backward."""
+    model = with_wide_norm(nn.SyncBatchNorm).to(device)
+    return finished(train(model, device, steps(STEPS)), model)
+
+
+@job(truth=sums_of_a_norm, not_on_gloo=NOT_ON_CPU)
+def ddp_sync_batch_norm_of_many_channels(device):
+    model = DDP(with_wide_norm(nn.SyncBatchNorm).to(device))
+    return finished(train(model, device, steps(STEPS)), model)
+
+
+@job()
+def ddp_running_statistics(device):
+    """DDP leaves the norm's buffers alone; the ranks average them after each step."""
+    model = DDP(with_wide_norm(nn.BatchNorm1d).to(device), broadcast_buffers=False)
+    norm = model.module[3]
+
+    def average():
+        with mark("other"):
+            for statistic in (norm.running_mean, norm.running_var):
+                dist.all_reduce(statistic)
+                statistic /= dist.get_world_size()
+
+    losses = train(model, device, steps(STEPS), after_step=average)
+    return finished(losses, [*model.parameters(), norm.running_mean, norm.running_var])
 
 
 def with_frozen(share, device):
@@ -151,19 +198,27 @@ class Encoder(nn.Module):
         return nn.functional.normalize(self.body(inputs), dim=1)
 
 
-@job(back_ends_differ=True)
-def ddp_contrastive(device):
+def gathered_with_gradients(views):
+    """Backward sums up the gradients of the features, and each rank gets those of its own."""
+    return all_gather_tensor_autograd(views, 0, dist.group.WORLD).chunk(dist.get_world_size())
+
+
+def gathered_without_gradients(views):
+    gathered = [torch.empty_like(views) for _ in range(dist.get_world_size())]
+    dist.all_gather(gathered, views.detach())
+    gathered[dist.get_rank()] = views
+    return gathered
+
+
+def train_contrastive(model, device, gather):
     """The features of all ranks are gathered in each step, as the loss compares them all."""
-    model = DDP(Encoder().to(device))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []
-    for inputs, _ in batches(STEPS, device, size=64):
+    for inputs, _ in batches(steps(STEPS), device, size=64):
         noise = torch.randn(2, *inputs.shape, generator=torch.Generator().manual_seed(len(losses))).to(device)
         views = model(torch.cat([inputs + noise[0], inputs + noise[1]]))
-        gathered = [torch.empty_like(views) for _ in range(dist.get_world_size())]
         with mark("activations"):
-            dist.all_gather(gathered, views.detach())
-        gathered[dist.get_rank()] = views
+            gathered = gather(views)
         first, second = torch.stack(gathered).chunk(2, dim=1)
         logits = first.flatten(0, 1) @ second.flatten(0, 1).T / 0.1
         loss = cross_entropy(logits, torch.arange(len(logits), device=device))
@@ -173,4 +228,29 @@ def ddp_contrastive(device):
         optimizer.zero_grad()
         losses.append(loss.detach())
         next_step()
-    return finished(losses, model)
+    return losses
+
+
+@job(back_ends_differ=True)
+def ddp_contrastive(device):
+    model = DDP(Encoder().to(device))
+    return finished(train_contrastive(model, device, gathered_without_gradients), model)
+
+
+def scattered_are_features(call, phase):
+    """Backward makes both kinds of calls: DDP averages gradients, the gather's backward reduces and scatters."""
+    return "activations" if phase == "gradients" and call["kind"] == "ReduceScatter" else None
+
+
+@job(truth=scattered_are_features)
+def ddp_gathered_features(device):
+    model = DDP(Encoder().to(device))
+    return finished(train_contrastive(model, device, gathered_with_gradients), model)
+
+
+@job(compressible=False, replicated=False, truth=scattered_are_features)
+def gathered_features(device):
+    """Each rank has an encoder of its own: what they exchange are features and the gradients of these."""
+    torch.manual_seed(dist.get_rank())
+    model = Encoder().to(device)
+    return finished(train_contrastive(model, device, gathered_with_gradients), model)

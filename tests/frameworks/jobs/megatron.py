@@ -1,7 +1,7 @@
 """Megatron-core: a GPT of four layers with its own data parallelism, optimizers and tensor parallelism."""
 import torch
 
-from jobs.workloads import N_TOKENS, texts
+from jobs.workloads import N_TOKENS, steps, texts
 from marks import mark, next_step
 from registry import finished, job
 
@@ -39,7 +39,7 @@ def train(tensor_parallel=1, overlap=False, distributed_optimizer=False, backwar
         OptimizerConfig(optimizer="adam", lr=1e-3, use_distributed_optimizer=distributed_optimizer), [model])
     data_rank = parallel_state.get_data_parallel_rank()
     losses = []
-    for tokens, wanted in texts(STEPS, "cuda", size=8, seed=data_rank, same=True):
+    for tokens, wanted in texts(steps(STEPS), "cuda", size=8, seed=data_rank, same=True):
         model.zero_grad_buffer()
         optimizer.zero_grad()
         places = torch.arange(tokens.shape[1], device="cuda").expand_as(tokens)

@@ -1,4 +1,6 @@
 """Models that are spread over the ranks: what these exchange within a step are activations."""
+from dataclasses import replace
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -9,7 +11,7 @@ from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel, SequenceParallel,
                                                parallelize_module)
 
-from jobs.workloads import N_TOKENS, Block, text_loss, texts
+from jobs.workloads import N_TOKENS, Block, steps, text_loss, texts
 from marks import mark, next_step
 from registry import finished, job
 
@@ -27,16 +29,19 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """Layers whose sum over the ranks has the size of the hidden states."""
+    """Layers whose sum over the ranks has the size of the hidden states. `places`: added to these, of their size."""
 
-    def __init__(self, width=128, depth=3):
+    def __init__(self, width=128, depth=3, places=None):
         super().__init__()
+        self.places = places
         self.embedding = nn.Embedding(N_TOKENS, width)
         self.layers = nn.ModuleList(FeedForward(width) for _ in range(depth))
         self.head = nn.Linear(width, N_TOKENS)
 
     def forward(self, tokens):
         x = self.embedding(tokens)
+        if self.places is not None:
+            x = x + self.places
         for layer in self.layers:
             x = x + layer(x)
         return self.head(x)
@@ -69,14 +74,40 @@ def train(model, data, backward="activations"):
     return losses
 
 
+def train_tensor_parallel(device, plan, places=None, **options):
+    """DTensor; both ranks have the same texts, and exchange activations and their gradients."""
+    mesh = init_device_mesh(device, (2,))
+    model = Residual(places=places).to(device)
+    for layer in model.layers:
+        parallelize_module(layer, mesh, plan, **options)
+    return finished(train(model, texts(steps(STEPS), device, size=8, same=True)), model)
+
+
 @job(compressible=False, replicated=False)
 def tensor_parallel(device):
-    """DTensor; both ranks have the same texts, and sum up activations and their gradients."""
-    mesh = init_device_mesh(device, (2,))
-    model = Residual().to(device)
-    for layer in model.layers:
-        parallelize_module(layer, mesh, BY_COLUMNS_AND_ROWS)
-    return finished(train(model, texts(STEPS, device, size=8, same=True)), model)
+    """DTensor sends the parameters' parts from the first rank."""
+    return train_tensor_parallel(device, BY_COLUMNS_AND_ROWS)
+
+
+@job(compressible=False, replicated=False)
+def tensor_parallel_without_broadcast(device):
+    """Each rank takes its parts of the parameters, which all ranks have drawn alike."""
+    return train_tensor_parallel(device, BY_COLUMNS_AND_ROWS, src_data_rank=None)
+
+
+@job(compressible=False, replicated=False)
+def tensor_parallel_after_broadcast(device):
+    """Before all else, floats are broadcast that are as many as each layer sums up."""
+    places = torch.randn(8, 32, 128, generator=torch.Generator().manual_seed(3)).to(device)
+    dist.broadcast(places, 0)
+    return train_tensor_parallel(device, BY_COLUMNS_AND_ROWS, places, src_data_rank=None)
+
+
+@job(compressible=False, replicated=False)
+def tensor_parallel_columns(device):
+    """Forward gathers the columns, and only backward sums up: as FSDP with gradients and weights."""
+    return train_tensor_parallel(device, {"up": ColwiseParallel(output_layouts=Replicate()),
+                                          "down": ColwiseParallel(output_layouts=Replicate())})
 
 
 @job(compressible=False, replicated=False)
@@ -84,7 +115,7 @@ def tensor_parallel_by_sequence(device):
     """Activations are reduced and scattered, and gathered, as FSDP does with gradients and weights."""
     mesh = init_device_mesh(device, (2,))
     model = parallelize_module(Residual().to(device), mesh, BY_SEQUENCE)
-    return finished(train(model, texts(STEPS, device, size=8, same=True)), model)
+    return finished(train(model, texts(steps(STEPS), device, size=8, same=True)), model)
 
 
 def sums_are_activations(call, phase):
@@ -118,19 +149,22 @@ class Stage(nn.Module):
         return self.last(self.blocks(self.first(x)))
 
 
-def train_pipeline(device, schedule_of):
+def train_pipeline(device, schedule_of, after_step=lambda: None, hook=None):
     rank = dist.get_rank()
     stage = PipelineStage(Stage(is_first=rank == 0).to(device), rank, 2, torch.device(device))
+    if hook:
+        stage.submod.blocks.register_forward_hook(hook)
     schedule = schedule_of(stage, 4, loss_fn=text_loss)
     optimizer = torch.optim.AdamW(stage.submod.parameters(), lr=1e-3)
     of_steps = []
-    for tokens, wanted in texts(STEPS, device, size=16, same=True):
+    for tokens, wanted in texts(steps(STEPS), device, size=16, same=True):
         losses = []
         with mark("activations"):
             if rank == 0:
                 schedule.step(tokens)
             else:
                 schedule.step(target=wanted, losses=losses)
+            after_step()
         optimizer.step()
         optimizer.zero_grad()
         of_steps.append(torch.stack(losses).mean() if losses else torch.zeros((), device=device))
@@ -148,3 +182,19 @@ def pipeline_gpipe(device):
 @job(compressible=False, replicated=False)
 def pipeline_1f1b(device):
     return train_pipeline(device, Schedule1F1B)
+
+
+@job(compressible=False, replicated=False)
+def pipeline_with_sums(device):
+    """The stages add up their hidden states of a step, and follow the mean."""
+    hidden, followed = [], torch.zeros(4, 32, 128, device=device)
+    dist.broadcast(followed, 0)
+
+    def add_up():
+        total = torch.stack(hidden[-4:]).sum(0)  # before the first step a stage runs to learn its shapes
+        hidden.clear()
+        dist.all_reduce(total)
+        followed.lerp_(total / 8, 0.1)
+
+    ended = train_pipeline(device, Schedule1F1B, add_up, lambda _, __, output: hidden.append(output.detach()))
+    return replace(ended, tensors=[*ended.tensors, followed])

@@ -1,4 +1,6 @@
 """Small models and synthetic data, the same in each run."""
+import os
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -6,6 +8,11 @@ from torch import nn
 N_FEATURES = 64
 N_CLASSES = 10
 N_TOKENS = 128
+
+
+def steps(usual):
+    """How many steps a job makes: JOB_STEPS, where that is set."""
+    return int(os.environ.get("JOB_STEPS", usual))
 
 
 def mlp(width=512, depth=1, last=N_CLASSES):
@@ -52,10 +59,10 @@ def rank():
     return dist.get_rank() if dist.is_initialized() else 0
 
 
-def batches(steps, device, size=32, seed=0):
-    """(inputs, classes) of each step, other ones on each rank; a linear teacher chose the classes."""
+def batches(steps, device, size=32, seed=0, same=False):
+    """(inputs, classes) of each step, other ones on each rank, or the `same`; a linear teacher chose the classes."""
     teacher = torch.randn(N_FEATURES, N_CLASSES, generator=torch.Generator().manual_seed(7))
-    generator = torch.Generator().manual_seed(1000 * seed + 100 + rank())
+    generator = torch.Generator().manual_seed(1000 * seed + 100 + (0 if same else rank()))
     for _ in range(steps):
         inputs = torch.randn(size, N_FEATURES, generator=generator)
         yield inputs.to(device), (inputs @ teacher).argmax(1).to(device)
