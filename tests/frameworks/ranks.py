@@ -4,6 +4,7 @@ An import of PyTorch and its friends costs seconds, so they are imported once, b
 CUDA call; every rank of every job is forked from it and ends with its job. No job sees what another one
 left behind. This module runs inside the emulator's environment (tests/frameworks/session.py starts it).
 """
+import ctypes
 import importlib
 import os
 import pickle
@@ -51,13 +52,38 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def run_ranks(function, n_ranks, *, timeout, environment=None, ranks_per_host=1):
+@dataclass(frozen=True)
+class Hosts:
+    """Network namespaces, one for each host, in which processes find one another."""
+
+    namespaces: tuple
+    address: str  # the first one's
+    interface: str
+
+    def variables(self):
+        """For a process that will read them with hosts_from()."""
+        return {"JOB_NAMESPACES": ",".join(self.namespaces), "JOB_ADDRESS": self.address,
+                "JOB_INTERFACE": self.interface}
+
+
+def hosts_from(variables):
+    """Hosts, or None where the variables name none."""
+    if not (namespaces := variables.get("JOB_NAMESPACES")):
+        return None
+    return Hosts(tuple(namespaces.split(",")), variables["JOB_ADDRESS"], variables["JOB_INTERFACE"])
+
+
+def run_ranks(function, n_ranks, *, timeout, environment=None, ranks_per_host=1, hosts=None):
     """Calls function(rank) in n_ranks processes and returns their Outcomes, by rank.
 
     The processes get what torchrun sets, and `environment` beside it. `ranks_per_host` of them share an
-    NCCL host. When one fails, or `timeout` seconds are over, the others are ended."""
+    NCCL host, which `hosts` gives a network of its own. When one fails, or `timeout` seconds are over, the others
+    are ended."""
     port = free_port()
-    children = [_Child(function, rank, _variables(rank, n_ranks, ranks_per_host, port) | (environment or {}))
+    function = _on_hosts(function, hosts, ranks_per_host) if hosts else function
+    own = {"MASTER_ADDR": hosts.address, "GLOO_SOCKET_IFNAME": hosts.interface,
+           "TP_SOCKET_IFNAME": hosts.interface} if hosts else {}
+    children = [_Child(function, rank, _variables(rank, n_ranks, ranks_per_host, port) | own | (environment or {}))
                 for rank in range(n_ranks)]
     deadline = time.monotonic() + timeout
     try:
@@ -73,6 +99,23 @@ def run_ranks(function, n_ranks, *, timeout, environment=None, ranks_per_host=1)
         for child in children:
             child.end(f"did not end within {timeout:g} s, or was left waiting by another rank's failure")
     return [child.outcome for child in children]
+
+
+def _on_hosts(function, hosts, ranks_per_host):
+    def inside(rank):
+        _enter_namespace(hosts.namespaces[rank // ranks_per_host])
+        return function(rank)
+
+    return inside
+
+
+def _enter_namespace(name):
+    """This thread, and those that it starts, are in the network namespace from now on."""
+    CLONE_NEWNET = 0x40000000
+    with open(f"/run/netns/{name}", encoding="utf-8") as namespace:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(namespace.fileno(), CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), f"setns {name}")
 
 
 def _variables(rank, n_ranks, ranks_per_host, port):

@@ -41,11 +41,12 @@ class Failed(Exception):
     """The process that runs a variant's jobs ended before they had."""
 
 
-def run_variant(prepared, variant, folder, patterns):
-    """{job: run} of a variant."""
+def run_variant(prepared, variant, folder, patterns, settings=None):
+    """{job: run} of a variant. `settings`: variables for its processes."""
     command = [prepared.python, os.path.join(HERE, "worker.py"), variant, os.path.join(folder, variant), *patterns]
+    environ = variables(prepared, variant) | (settings or {})
     found = {}
-    with subprocess.Popen(command, env=variables(prepared, variant), stdout=subprocess.PIPE, text=True) as worker:
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as worker:
         for line in worker.stdout:
             if not line.startswith("{"):  # a framework's own message
                 continue

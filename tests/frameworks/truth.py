@@ -64,11 +64,16 @@ def carried(call, phase, truth=None):
     return phase
 
 
-def classified(calls, marks, truth=None):
-    """(what it carries, step, bytes, outcome) of each call that Cinch would consider."""
-    return [(carried(call, phase, truth), step, n_bytes(call), call["outcome"])
+def considered(calls, marks, truth=None):
+    """(call, what it carries, step) of each call that Cinch would consider."""
+    return [(call, carried(call, phase, truth), step)
             for call, step, phase in with_phases(calls, marks)
             if n_bytes(call) >= MIN_BYTES and call["ranks"] > 1]
+
+
+def classified(calls, marks, truth=None):
+    """(what it carries, step, bytes, outcome) of each call that Cinch would consider."""
+    return [(what, step, n_bytes(call), call["outcome"]) for call, what, step in considered(calls, marks, truth)]
 
 
 def shares(lines):
@@ -85,11 +90,56 @@ def in_the_end(lines):
     return [line for line in lines if steps and line[1] >= steps[2 * len(steps) // 3]]
 
 
-def of_process(folder, process, truth=None):
-    """{"all": {class: share}, "end": the same of the last third} of the rank that was this process; None
-    without a call log."""
+def read_process(folder, process):
+    """(calls, marks) of the rank that was this process; None without a call log."""
     base = os.path.join(folder, str(process))
     if not os.path.exists(f"{base}.calls.jsonl"):
         return None
-    lines = classified(read_lines(f"{base}.calls.jsonl"), read_lines(f"{base}.marks.jsonl"), truth)
+    return read_lines(f"{base}.calls.jsonl"), read_lines(f"{base}.marks.jsonl")
+
+
+def of_process(folder, process, truth=None):
+    """{"all": {class: share}, "end": the same of the last third} of the rank that was this process; None
+    without a call log."""
+    if not (read := read_process(folder, process)):
+        return None
+    lines = classified(*read, truth)
     return {"all": shares(lines), "end": shares(in_the_end(lines))}
+
+
+# How a sum of two ranks comes out, given both numbers.
+EXACT_SUMS = {"Sum": lambda one, other: one + other, "Avg": lambda one, other: (one + other) / 2}
+
+# How far off an exact sum may be, as a share of what was added: the log has 8 digits of a number, the sum itself
+# is rounded to its type, and codecs are off by far more.
+ROUNDING = {"fp32": 5e-7, "bf16": 4e-3}
+
+
+def is_exact(of_ranks):
+    """Whether an AllReduce delivered the sum of its inputs, by the values that both ranks' logs have of it; None
+    where they have none."""
+    first = of_ranks[0]
+    if first["kind"] != "AllReduce" or first["op"] not in EXACT_SUMS or first["type"] not in ROUNDING:
+        return None
+    inputs, outputs = ([call.get(name) for call in of_ranks] for name in ("input", "output"))
+    if any(values is None or None in values for values in inputs + outputs):
+        return None
+    tolerance = ROUNDING[first["type"]]
+    return outputs[0] == outputs[1] and all(
+        abs(EXACT_SUMS[first["op"]](*pair) - value) <= tolerance * sum(map(abs, pair))
+        for pair, value in zip(zip(*inputs), outputs[0]))
+
+
+def sums_beside(ranks, truth=None):
+    """Of the sums that carry no gradients, on two ranks that each gave (calls, marks):
+
+    sums: how many there are that Cinch would consider; compressed: of these, by either rank's log;
+    checked, inexact: of how many the values are known, and of how many they are wrong;
+    unpaired: how many one rank made and the other one did not."""
+    found = [[call for call, what, _ in considered(*read, truth) if what != "gradients" and call["kind"] in REDUCTIONS]
+             for read in ranks]
+    pairs = [*zip(*found)]
+    exact = [is_exact(pair) for pair in pairs]
+    compressed = sum(any(call["outcome"] == "compressed" for call in pair) for pair in pairs)
+    return {"sums": len(pairs), "compressed": compressed, "checked": len(exact) - exact.count(None),
+            "inexact": exact.count(False), "unpaired": abs(len(found[0]) - len(found[1]))}

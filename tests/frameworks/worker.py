@@ -3,8 +3,8 @@
     python worker.py VARIANT FOLDER PATTERN ...
 
 session.py starts it with the variant's environment; the variant "observe" has Cinch only write down the calls, on a
-GPU (tests/gpu/check) or the emulator. It prints a line of JSON for each job as soon as it
-has ended; the ranks' files are in FOLDER/JOB.
+GPU (tests/gpu/check) or the emulator; "cinch-unset" leaves Cinch all its defaults. It prints a line of JSON for each
+job as soon as it has ended; the ranks' files are in FOLDER/JOB.
 """
 import contextlib
 import hashlib
@@ -67,7 +67,7 @@ def run_job(job, device):
         dist.init_process_group("nccl" if device == "cuda" else "gloo",
                                 device_id=torch.device("cuda", 0) if device == "cuda" else None)
     result = job.function(device)
-    ended = {"process": os.getpid(), "loss": result.loss, "intact": result.intact,
+    ended = {"process": os.getpid(), "loss": result.loss, "losses": result.losses, "intact": result.intact,
              "parameters": digest(result.tensors)}
     if dist.is_initialized():
         dist.destroy_process_group()
@@ -76,11 +76,13 @@ def run_job(job, device):
 
 def environment_of(job, variant, folder):
     files = {"JOB_MARKS": f"{folder}/%p.marks.jsonl", "CINCH_STATS": f"{folder}/%p",
-             "CINCH_CALL_LOG": f"{folder}/%p", "CINCH_STRATEGY": "sra"}
+             "CINCH_CALL_LOG": f"{folder}/%p"}
+    of_variants = {"cinch": files | {"CINCH_STRATEGY": "sra"}, "observe": files | {"CINCH_MODE": "observe"},
+                   # The log of calls would slow them down, and Cinch compares times.
+                   "cinch-unset": {"CINCH_STATS": files["CINCH_STATS"]}}
     return {
         "TORCH_DIST_USE_NCCL2": "0" if variant.endswith("-old") else "1",
-        **(files if variant.startswith("cinch") else {}),
-        **(files | {"CINCH_MODE": "observe"} if variant == "observe" else {}),
+        **of_variants.get(variant.removesuffix("-old"), {}),
         **job.environment,
     }
 
@@ -98,16 +100,20 @@ def run(job, variant, folder):
     os.makedirs(folder, exist_ok=True)
     begun = time.monotonic()
     outcomes = ranks.run_ranks(lambda rank: run_job(job, device), job.ranks, timeout=job.timeout,
-                               environment=environment_of(job, variant, folder))
+                               environment=environment_of(job, variant, folder), hosts=ranks.hosts_from(os.environ))
     for outcome in outcomes:
         with open(f"{folder}/rank{outcome.rank}.log", "w", encoding="utf-8") as log:
             log.write(outcome.output + outcome.error)
     results = [outcome.result for outcome in outcomes]
+    line = {"seconds": round(time.monotonic() - begun, 1), "ranks": results,
+            "errors": [outcome.error for outcome in outcomes if not outcome.ok]}
     if variant.startswith("cinch"):
+        logs = [truth.read_process(folder, result["process"]) for result in results if result]
+        if job.ranks == 2 == len(logs) and all(logs):
+            line["beside"] = truth.sums_beside(logs, job.truth)
         for result in filter(None, results):
             result["carried"] = truth.of_process(folder, result.pop("process"), job.truth)
-    return {"seconds": round(time.monotonic() - begun, 1), "ranks": results,
-            "errors": [outcome.error for outcome in outcomes if not outcome.ok]}
+    return line
 
 
 def main(variant, folder, *patterns):
