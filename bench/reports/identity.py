@@ -1,0 +1,96 @@
+"""Does what is not known to be a gradient stay exact? Programs in PyTorch that sum up something else, on the emulator
+and bit for bit; streams of calls and averages of weights, generated from seeds drawn now; and captures into graphs
+on single ranks."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.join(ROOT, "build")
+sys.path.append(os.path.join(ROOT, "emulator", "torch"))
+
+import environment  # noqa: E402
+
+# Tests that draw what they run from --seed, and print an object with these fields as their last line.
+GENERATED = {
+    "identity_weights": ("weights_runs", "weights_taken", "gradients_found"),
+    "identity_streams": ("streams", "stream_failures", "stream_share", "vetoes_matter"),
+}
+CAPTURES = ("Defaults.test_captures_of_one_rank_alone_change_nothing",
+            "Defaults.test_captures_at_random_change_nothing")
+N_CAPTURE_PROGRAMS = 300
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def build():
+    """What is not among the project's targets is not built, and its figures are null."""
+    prepare = ". tools/setup.sh; set_up; cmake --preset release"
+    subprocess.run(["bash", "-euo", "pipefail", "-c", prepare], cwd=ROOT, check=True, stdout=sys.stderr)
+    known = subprocess.run(["cmake", "--build", BUILD, "--target", "help"], capture_output=True, text=True, check=True)
+    there = {line.split(":")[0] for line in known.stdout.splitlines()}
+    targets = [*environment.TARGETS, "surface_rank", *(name for name in GENERATED if name in there)]
+    subprocess.run(["cmake", "--build", BUILD, "--target", *targets], check=True, stdout=sys.stderr)
+
+
+def exact_programs():
+    """(its summary, whether all is well). There is no figure where it ended before it had one."""
+    with tempfile.TemporaryDirectory(prefix="cinch-identity-") as folder:
+        path = os.path.join(folder, "summary.json")
+        script = os.path.join(ROOT, "tests", "frameworks", "exact_programs.py")
+        command = [sys.executable, "-B", script, "--build", BUILD, "--json", path]
+        status = subprocess.run(command, stdout=sys.stderr, check=False).returncode
+        if not os.path.exists(path):
+            return {}, False
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    return found, status == 0 and found["with_nothing_set"] is not None
+
+
+def generated(name):
+    """(the fields of a test's last line, whether it passed)"""
+    program = os.path.join(BUILD, "tests", name)
+    nothing = dict.fromkeys(GENERATED[name])
+    if not os.path.exists(program):
+        say(f"== {program} is not there")
+        return nothing, False
+    seed = random.SystemRandom().randrange(1 << 32)
+    say(f"== {name} --seed {seed}")
+    done = subprocess.run([program, "--seed", str(seed)], stdout=subprocess.PIPE, text=True, check=False)
+    say(done.stdout)
+    lines = done.stdout.strip().splitlines()
+    try:
+        found = json.loads(lines[-1])
+        return {field: found[field] for field in nothing}, done.returncode == 0
+    except (IndexError, KeyError, TypeError, ValueError):
+        say(f"== {name} gave no figures (exit status {done.returncode})")
+        return nothing, False
+
+
+def capture_programs():
+    """Whether ranks that capture what they please, others not, end as plain."""
+    script = os.path.join(ROOT, "tests", "multiproc", "surface", "defaults_test.py")
+    programs = [os.path.join(BUILD, *path) for path in (("tests", "surface_rank"), ("lib", "libcinch.so"),
+                                                       ("bin", "cinch"))]
+    done = subprocess.run([sys.executable, "-B", script, *CAPTURES, *programs],
+                          env=os.environ | {"TEST_PROGRAMS": str(N_CAPTURE_PROGRAMS)}, stdout=sys.stderr, check=False)
+    return done.returncode == 0
+
+
+def measure():
+    build()
+    programs, passed = exact_programs()
+    figures = {name: programs.get(name) for name in ("exact_programs", "exact_failures")}
+    for name in GENERATED:
+        found, is_good = generated(name)
+        figures |= found
+        passed = passed and is_good
+    captures = capture_programs()
+    figures["capture_programs"] = "pass" if captures else "fail"
+    return figures, passed and captures
