@@ -205,8 +205,8 @@ bool StepEvidence::completesModel(uint32_t slot) const {
   if (!step_.isPlaced || callers.hasAutograd || !callers.hasOther) return false;
   if (!isOneOfEachStepFromElsewhere()) return false;
   const uint64_t rest = valuesFrom(true);
-  if (step_.isSharded)
-    return rest > 0 && reductionOf(slot).signature.kind == CallKind::reduceScatter;
+  if (rest == 0) return false;  // averaged weights are as large as the model, too
+  if (step_.isSharded) return reductionOf(slot).signature.kind == CallKind::reduceScatter;
   return !step_.isWhole(rest) && step_.isWhole(rest + valuesFrom(false));
 }
 
