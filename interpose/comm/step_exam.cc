@@ -102,18 +102,42 @@ void StepExam::endCall(uint32_t site, const DeviceValues& output, void* stream) 
   const std::lock_guard lock(mutex_);
   Site& measured = sites_[site];
   if (!std::exchange(measured.isOpen, false)) return;
-  Sample& sample = measured.samples[measured.nCalls];
-  if (memory_) {
-    const RelaxedCapture relaxed(device_);
-    const CurrentDevice current(device_, cudaDevice_);
-    sample.output = copy(output, memoryOf(site, measured.nCalls, true), stream);
-    auto arrived = Event::create(device_);
-    if (arrived.ok()) sample.arrived = std::move(arrived.value());
-    sample.isClosed = arrived.ok() && sample.arrived.record(stream).ok();
-  }
+  close(site, measured.nCalls, output, stream);
   if (++measured.nCalls < kCalls) return;
   measured.phase = Phase::voting;
   measured.mustVote = true;
+}
+
+void StepExam::close(uint32_t site, uint32_t call, const DeviceValues& output, void* stream) {
+  if (!memory_) return;
+  const RelaxedCapture relaxed(device_);
+  const CurrentDevice current(device_, cudaDevice_);
+  Sample& sample = sites_[site].samples[call];
+  sample.output = copy(output, memoryOf(site, call, true), stream);
+  auto arrived = Event::create(device_);
+  if (arrived.ok()) sample.arrived = std::move(arrived.value());
+  sample.isClosed = arrived.ok() && sample.arrived.record(stream).ok();
+}
+
+void StepExam::beginAudit(uint32_t site, const DeviceValues& input, void* stream) {
+  const std::lock_guard lock(mutex_);
+  Site& audited = sites_[site];
+  Sample& oldest = audited.samples[audited.nextAudit];
+  const RelaxedCapture relaxed(device_);
+  if (audited.phase != Phase::decided || !memory_ || (oldest.isClosed && !oldest.arrived.done()))
+    return;
+  const CurrentDevice current(device_, cudaDevice_);
+  oldest = {};
+  oldest.input = copy(input, memoryOf(site, audited.nextAudit, false), stream);
+  audited.isOpen = true;
+}
+
+void StepExam::endAudit(uint32_t site, const DeviceValues& output, void* stream) {
+  const std::lock_guard lock(mutex_);
+  Site& audited = sites_[site];
+  if (!std::exchange(audited.isOpen, false)) return;
+  close(site, audited.nextAudit, output, stream);
+  audited.nextAudit = (audited.nextAudit + 1) % kCalls;
 }
 
 void StepExam::takeBack() {

@@ -63,6 +63,10 @@ class StepExam {
   void endCall(uint32_t site, const DeviceValues& output, void* stream);
   // Calls that were begun were not made.
   void takeBack();
+  // The same around the exact reduction beside a call of a site that is compressed: the oldest
+  // sample makes room, where it has arrived.
+  void beginAudit(uint32_t site, const DeviceValues& input, void* stream);
+  void endAudit(uint32_t site, const DeviceValues& output, void* stream);
 
   // The sites that this rank has to vote on now: all are measured, or `isUrgent`. Each once.
   std::vector<uint32_t> takeUnvoted(bool isUrgent);
@@ -85,7 +89,8 @@ class StepExam {
     Phase phase = Phase::measuring;
     uint32_t attempt = 0;
     uint32_t nCalls = 0;
-    bool isOpen = false;  // a call has begun and not ended
+    uint32_t nextAudit = 0;  // the sample that it takes the place of
+    bool isOpen = false;     // a call has begun and not ended
     bool mustVote = false;
     Evidence outcome = Evidence::notTheModel;
     Evidence voted = Evidence::notTheModel;
@@ -99,6 +104,7 @@ class StepExam {
     uint32_t n = 0;
   };
 
+  void close(uint32_t site, uint32_t call, const DeviceValues& output, void* stream);
   Runs runsOf(uint64_t count) const;
   char* memoryOf(uint32_t site, uint32_t call, bool isOutput) const;
   std::optional<ncclDataType_t> copy(const DeviceValues& values, char* to, void* stream) const;

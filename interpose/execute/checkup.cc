@@ -1,6 +1,7 @@
 #include "interpose/execute/checkup.h"
 
 #include "common/log.h"
+#include "interpose/execute/examine.h"
 #include "interpose/execute/judgement.h"
 #include "interpose/real/nccl_try.h"
 
@@ -106,6 +107,7 @@ Result<void> reduceExactly(const BatchItem& item) {
   if (!item.examined) return {};
   const Collective& call = item.call;
   CommState& comm = *item.comm;
+  beginAudit(comm, item.exam, call);
   CINCH_TRY_NCCL(comm.real.AllReduce(call.send, comm.workspace.exact(), call.count, call.type,
                                      call.op, comm.comm, call.stream),
                  "cannot reduce a bucket exactly");
@@ -113,6 +115,7 @@ Result<void> reduceExactly(const BatchItem& item) {
 }
 
 Result<void> noteResult(const BatchItem& item) {
+  if (item.examined) endAudit(item.comm, item.exam, item.call, item.comm->workspace.exact());
   if (!item.isMeasured) return {};
   TallyLaunch tally = tallyOf(item, item.comm->workspace.exact());
   tally.others = item.call.recv;

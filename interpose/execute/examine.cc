@@ -124,6 +124,14 @@ Result<Evidence> outcomeOf(CommState& comm, const SiteExam& exam) {
   return Evidence::anotherRank;
 }
 
+// What this rank gives to what it receives.
+DeviceValues inputOf(const CommState& comm, const Collective& call) {
+  const bool scatters = call.kind == CallKind::reduceScatter;
+  const uint64_t first = scatters ? call.count * static_cast<uint64_t>(comm.rank) : 0;
+  const auto* own = static_cast<const char*>(call.send);
+  return {own == nullptr ? nullptr : own + first * bytesOf(call.type), call.count, call.type};
+}
+
 // What this rank saw itself says more than that some rank saw it.
 void report(const CommState& comm, const CommState::Decision& decision, Evidence outcome) {
   const Evidence own = decision.exam.step->voted(decision.exam.site);
@@ -174,11 +182,15 @@ Result<Reason> passGate(const CommState& comm, const CommState::Decision& decisi
     CINCH_TRY(isOpen);
     if (isOpen.value()) return Reason::none;
   }
-  decision.exam.step->decide(decision.exam.site, Evidence::anotherThread);
-  decision.call->evidence.store(textOf(Evidence::anotherThread), std::memory_order_relaxed);
+  const Evidence own = decision.exam.step->voted(decision.exam.site);
+  const Evidence found = decision.isContrary ? Evidence::anotherThread
+                         : isVeto(own)       ? own
+                                             : Evidence::anotherRank;
+  decision.exam.step->decide(decision.exam.site, found);
+  decision.call->evidence.store(textOf(found), std::memory_order_relaxed);
   CINCH_WARN("POLICY", "%s: %s passes from here on: %s", comm.name.c_str(),
-             decision.slot->name.c_str(), textOf(Evidence::anotherThread));
-  return Reason::otherThread;
+             decision.slot->name.c_str(), textOf(found));
+  return reasonOf(found);
 }
 
 CallGate* gateOf(const CommState::Decision& decision) {
@@ -188,11 +200,7 @@ CallGate* gateOf(const CommState::Decision& decision) {
 void beginMeasured(const CommState& comm, const CommState::Decision& decision,
                    const Collective& call) {
   if (!decision.exam || decision.reason != Reason::preparing) return;
-  const bool scatters = call.kind == CallKind::reduceScatter;
-  const uint64_t first = scatters ? call.count * static_cast<uint64_t>(comm.rank) : 0;
-  const auto* own = static_cast<const char*>(call.send);
-  if (own != nullptr) own += first * bytesOf(call.type);
-  decision.exam.step->beginCall(decision.exam.site, {own, call.count, call.type}, call.stream);
+  decision.exam.step->beginCall(decision.exam.site, inputOf(comm, call), call.stream);
 }
 
 void endMeasured(const std::shared_ptr<CommState>& comm, const SiteExam& exam,
@@ -200,6 +208,27 @@ void endMeasured(const std::shared_ptr<CommState>& comm, const SiteExam& exam,
   if (!exam) return;
   exam.step->endCall(exam.site, {call.recv, call.count, call.type}, call.stream);
   vote(comm, exam.step, false);
+}
+
+void beginAudit(const CommState& comm, const SiteExam& exam, const Collective& call) {
+  if (exam) exam.step->beginAudit(exam.site, inputOf(comm, call), call.stream);
+}
+
+void endAudit(const std::shared_ptr<CommState>& comm, const SiteExam& exam, const Collective& call,
+              const void* exact_dev) {
+  const auto gate = exam ? exam.step->gate(exam.site) : nullptr;
+  if (!gate) return;
+  exam.step->endAudit(exam.site, {exact_dev, call.count, call.type}, call.stream);
+  runInBackground([comm, exam, gate, deadline = Clock::now() + kLongestCopy] {
+    useDevice(*comm->resources.device, comm->resources.cudaDevice);
+    const bool isThere = exam.step->hasArrived();
+    if (!isThere && !comm->hasFailed() && Clock::now() < deadline) return false;
+    const Evidence found = exam.step->evidence(exam.site, {.reducesFromAutograd = true});
+    if (!isThere || !isVeto(found) || found == Evidence::anotherThread) return true;
+    exam.step->noteVote(exam.site, found, false);
+    gate->closeSoon();
+    return true;
+  });
 }
 
 }  // namespace cinch

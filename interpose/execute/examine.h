@@ -30,4 +30,10 @@ void beginMeasured(const CommState& comm, const CommState::Decision& decision,
 void endMeasured(const std::shared_ptr<CommState>& comm, const SiteExam& exam,
                  const Collective& call);
 
+// Around the exact reduction of a call that is compressed and examined besides: values that speak
+// against gradients close the gate of its site some calls later.
+void beginAudit(const CommState& comm, const SiteExam& exam, const Collective& call);
+void endAudit(const std::shared_ptr<CommState>& comm, const SiteExam& exam, const Collective& call,
+              const void* exact_dev);
+
 }  // namespace cinch

@@ -122,7 +122,8 @@ ncclResult_t compress(const std::shared_ptr<CommState>& comm, OpenGroup* group,
                  .call = call,
                  .factor = comm->factorOf(call.op, call.type),
                  .captureId = decided.decision.captureId,
-                 .turn = decided.turn};
+                 .turn = decided.turn,
+                 .exam = decided.decision.exam};
   startTurn(*comm, decided.turn, call.stream);
   if (group == nullptr) {
     comm->confirm();
