@@ -68,6 +68,21 @@ class Child {
   bool waited_ = false;
 };
 
+// A test whose body runs in a process of its own, where it may join: the thread that then receives
+// stays until the process ends, and ThreadSanitizer takes a thread of a child for that of its
+// parent where their stacks are at one address. The test's own process has no threads when it
+// forks.
+#define OWN_PROCESS_TEST(suite, name)               \
+  static void suite##_##name();                     \
+  TEST(suite, name) {                               \
+    Child process([] {                              \
+      suite##_##name();                             \
+      return ::testing::Test::HasFailure() ? 1 : 0; \
+    });                                             \
+    EXPECT_EQ(process.wait(), 0);                   \
+  }                                                 \
+  static void suite##_##name()
+
 inline UniqueId servedId() {
   UniqueId id = {};
   auto served = serveAgreement(id.data());
