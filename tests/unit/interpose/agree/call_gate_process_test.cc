@@ -1,4 +1,5 @@
 // Gates of ranks that are processes: they are killed, stopped, and fork.
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -173,6 +174,7 @@ OWN_PROCESS_TEST(CallGateProcess, TheReaderDoesNotKeepAProcessAlive) {
   EXPECT_EQ(child.wait(), 0);
 }
 
+#ifndef __SANITIZE_ADDRESS__  // which needs descriptors of its own to look at an object
 // With no descriptor left the rank passes, as for other errors.
 OWN_PROCESS_TEST(CallGateProcess, WithoutAReaderARankDoesNotJoin) {
   Server server;
@@ -188,14 +190,19 @@ OWN_PROCESS_TEST(CallGateProcess, WithoutAReaderARankDoesNotJoin) {
   });
   EXPECT_EQ(child.wait(), 0);
 }
+#endif
 
-void closeEpollDescriptors() {
+// Puts something else where this process has descriptors of that kind, without leaving their
+// numbers to others.
+void breakEpollDescriptors() {
+  Pipe instead;
   for (int fd = 3; fd < 64; ++fd) {
     char target[64] = {};
     const std::string link = "/proc/self/fd/" + std::to_string(fd);
     if (readlink(link.c_str(), target, sizeof target - 1) > 0 &&
         std::string(target).find("eventpoll") != std::string::npos) {
-      syscall(SYS_close, fd);  // as a tool that watches for races does not see it
+      syscall(SYS_dup3, instead.ends[0], fd,
+              O_CLOEXEC);  // tools that watch for races do not see it
     }
   }
 }
@@ -208,7 +215,7 @@ OWN_PROCESS_TEST(CallGateProcess, AReaderWhoseDescriptorIsClosedFailsItsRanksAnd
     auto first = join(server.id(), 0, 1);
     if (first == nullptr) return 1;
     const auto gate = first->openGate(1);
-    closeEpollDescriptors();
+    breakEpollDescriptors();
     // The thread notices when it wakes the next time.
     const Deadline deadline = deadlineIn(std::chrono::seconds(kTestSeconds));
     static_cast<void>(first->awaitVerdict(kTestSeconds));
