@@ -22,10 +22,6 @@ def not_compressed(right):
     return Known((COMPRESSED,), right, outcome="unplaced")
 
 
-def not_exact(right):
-    return Known((EXACT,), right, may=(LOSS,))
-
-
 WHAT_TRAINS = ("DDP says which parameters train, and its buckets are their gradients, whatever else was broadcast "
                "before.")
 OTHER_CALLS = ("Calls from another thread than autograd's are no part of the gradients' pattern: they pass, and the "
@@ -36,9 +32,6 @@ DEEPSPEED = ("The buckets that backward reduces are gradients, the last one of t
              "thread; the AllGather in place is of weights, and passes.")
 MEGATRON = ("The reductions of Megatron-core's gradient buffers are compressed, though nothing was broadcast before "
             "them.")
-AVERAGES = ("Averaged weights are not gradients, whatever their size: they stay exact. They come from the main thread, "
-            "and each rank's own values are almost those of the result.")
-NOT_LEARNING = "Sums in a program without autograd are no gradients, though something of their size was broadcast."
 
 KNOWN_FAILURES = {
     "ddp_buffers_5_percent": not_compressed(WHAT_TRAINS),
@@ -81,26 +74,4 @@ KNOWN_FAILURES = {
     "megatron_ddp_with_overlap": not_compressed(MEGATRON),
     "megatron_distributed_optimizer": not_compressed(MEGATRON),
     "megatron_tensor_and_data_parallel": not_compressed(MEGATRON),
-    "periodic_averager_every_step": not_exact(AVERAGES),
-    "periodic_averager_every_4_steps": not_exact(AVERAGES),
-    "periodic_averager_every_10_steps": not_exact(AVERAGES),
-    "periodic_averager_every_100_steps": not_exact(AVERAGES),
-    "hierarchical_averager": not_exact(AVERAGES),
-    "post_local_sgd": not_exact(AVERAGES),
-    "post_local_sgd_one_bucket": not_exact(AVERAGES),
-    "post_local_sgd_from_the_start": not_exact(AVERAGES),
-    "post_local_sgd_from_the_start_one_bucket": not_exact(AVERAGES),
-    "accelerate_local_sgd": not_exact(AVERAGES),
-    "accelerate_local_sgd_after_ddp": not_exact(AVERAGES),
-    "local_sgd_in_bf16": not_exact(AVERAGES),
-    "averaged_optimizer_state": not_exact(AVERAGES),
-    "muon_of_equal_gradients": not_exact(
-        "What the ranks add up is a gather: where one rank has something, the other one has zeros."),
-    "tensor_parallel_after_broadcast": not_exact(
-        "Sums from the main thread and from autograd's that have one size are activations and their gradients."),
-    "pipeline_with_sums": not_exact("A sum from the main thread of a process with autograd's threads is no gradient."),
-    "router_counts": not_exact("Counts are whole numbers, and gradients are not."),
-    "k_means": not_exact(NOT_LEARNING),
-    "power_iteration": not_exact(NOT_LEARNING),
-    "histograms": not_exact(NOT_LEARNING),
 }

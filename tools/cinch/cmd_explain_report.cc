@@ -35,6 +35,16 @@ void printCalls(const Json& calls) {
   printTable(rows);
 }
 
+// What was found out about calls that were examined.
+void printEvidence(const Json& calls) {
+  for (const Json& call : calls) {
+    const std::string evidence = textOr(call, "evidence", "");
+    if (!evidence.empty())
+      fmt::print("{} is {}: {}.\n", call.at("name").get<std::string>(),
+                 call.at("class").get<std::string>(), evidence);
+  }
+}
+
 std::string figureOf(const Json& object, const char* field) {
   const auto found = object.find(field);
   return found == object.end() || found->is_null() ? "-"
@@ -93,6 +103,7 @@ void printComm(const Json& comm) {
   const Json& calls = comm.at("calls");
   for (const Json& call : calls) reasons.insert(call.at("latest").get<std::string>());
   if (!calls.empty()) printCalls(calls);
+  printEvidence(calls);
   if (const auto slots = comm.find("slots"); slots != comm.end()) {
     printTrials(*slots);
     printChecks(*slots);
