@@ -166,7 +166,10 @@ History CommState::inTheEnd(const Signature& signature) const {
 CommState::Decision CommState::decideCounted(const Signature& signature) {
   const auto seen = signatures_.observe(signature);
   const Place place = placeOf(seen, signature);
-  const bool isContrary = noteCaller(place);
+  const Place expected = place.kind != Place::Kind::unknown || !seen
+                             ? place
+                             : sequence_.expected(seen->index).value_or(place);
+  const bool isContrary = noteCaller(expected, place);
   if (layers_) layers_->follow(signature);
   const bool isNew = !seen || seen->before == 0;
   if (place.kind == Place::Kind::unknown && (isNew || marksNewLayout(signature)))
@@ -176,6 +179,9 @@ CommState::Decision CommState::decideCounted(const Signature& signature) {
   const History history{seen->before, place, rules_.find(signature, nRanks, seen->before),
                         sequence_.timesPerPeriod(seen->index)};
   Decision decision{cinch::decide(params_, facts_, signature, history), nullptr, true, 0, &call};
+  // A period that goes on after a surprise is measured while its position is being found.
+  if (decision.reason == Reason::unplaced && expected.kind == Place::Kind::known)
+    decision.exam = examOf(expected, history);
   if (decision.reason != Reason::none && decision.reason != Reason::observe) return decision;
   const Coding coding =
       codingOf(params_, signature.kind, place, static_cast<uint32_t>(rank), history.rule);
@@ -215,16 +221,21 @@ void CommState::takeBack(const Signature& signature) {
   if (exam_) exam_->takeBack();
 }
 
-// A new period is examined anew: the program may do something else now. True where what was found
-// is contradicted.
-bool CommState::noteCaller(const Place& place) {
-  if (place.kind == Place::Kind::unknown) return false;
-  if (!exam_ || exam_->epoch != place.epoch) {
+// A new period is examined, and one that goes on after a surprise anew: the program may do
+// something else now. True where what was found is contradicted.
+bool CommState::noteCaller(const Place& expected, const Place& place) {
+  if (expected.kind == Place::Kind::unknown) return false;
+  const bool isLost = place.kind == Place::Kind::unknown;
+  if (!exam_ || exam_->period != sequence_.learned()) {
+    if (isLost) return false;
     const auto before = std::exchange(
-        exam_, std::make_shared<StepExam>(place.epoch, sequence_.step(), resources, rank, nRanks));
+        exam_,
+        std::make_shared<StepExam>(sequence_.learned(), sequence_.step(), resources, rank, nRanks));
+    exam_->epoch = place.epoch;
     if (before && !before->hasArrived()) keepUntilArrived(before);
   }
-  return exam_->note(place.position, currentCaller());
+  if (const uint32_t epoch = expected.epoch + isLost; exam_->epoch != epoch) exam_->reopen(epoch);
+  return exam_->note(expected.position, currentCaller());
 }
 
 // What the user calls a gradient is one.

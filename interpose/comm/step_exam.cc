@@ -38,9 +38,9 @@ float loadFloat(const char* memory, ncclDataType_t type) {
 
 }  // namespace
 
-StepExam::StepExam(uint32_t epoch, TrainingStep step, const CommResources& resources, int rank,
+StepExam::StepExam(uint32_t period, TrainingStep step, const CommResources& resources, int rank,
                    int nRanks)
-    : epoch(epoch),
+    : period(period),
       device_(*resources.device),
       cudaDevice_(resources.cudaDevice),
       rank_(rank),
@@ -86,49 +86,65 @@ void StepExam::measureAgain(uint32_t site) {
   for (Sample& sample : again.samples) sample = {};
 }
 
+void StepExam::reopen(uint32_t nextEpoch) {
+  const std::lock_guard lock(mutex_);
+  epoch = nextEpoch;
+  evidence_.forgetCallers();
+  for (uint32_t site = 0; site < sites_.size(); ++site) {
+    Site& again = sites_[site];
+    again.oldest = sampleOf(site, 1);
+    again.phase = Phase::measuring;
+    again.nCalls = kCalls - 1;
+    again.attempt = 0;
+    again.isOpen = again.mustVote = again.hasVotedYes = false;
+    again.gate.reset();
+  }
+}
+
+void StepExam::begin(uint32_t site, uint32_t sample, const DeviceValues& input, void* stream) {
+  const RelaxedCapture relaxed(device_);
+  const CurrentDevice current(device_, cudaDevice_);
+  if (!allocate()) return;
+  sites_[site].samples[sample] = {};
+  sites_[site].samples[sample].input = copy(input, memoryOf(site, sample, false), stream);
+}
+
+void StepExam::close(uint32_t site, uint32_t sample, const DeviceValues& output, void* stream) {
+  if (!memory_) return;
+  const RelaxedCapture relaxed(device_);
+  const CurrentDevice current(device_, cudaDevice_);
+  Sample& closed = sites_[site].samples[sample];
+  closed.output = copy(output, memoryOf(site, sample, true), stream);
+  auto arrived = Event::create(device_);
+  if (arrived.ok()) closed.arrived = std::move(arrived.value());
+  closed.isClosed = arrived.ok() && closed.arrived.record(stream).ok();
+}
+
 void StepExam::beginCall(uint32_t site, const DeviceValues& input, void* stream) {
   const std::lock_guard lock(mutex_);
   Site& measured = sites_[site];
   if (measured.phase != Phase::measuring || std::exchange(measured.isOpen, true)) return;
-  const RelaxedCapture relaxed(device_);
-  const CurrentDevice current(device_, cudaDevice_);
-  if (!allocate()) return;
-  measured.samples[measured.nCalls] = {};
-  measured.samples[measured.nCalls].input =
-      copy(input, memoryOf(site, measured.nCalls, false), stream);
+  begin(site, sampleOf(site, measured.nCalls), input, stream);
 }
 
 void StepExam::endCall(uint32_t site, const DeviceValues& output, void* stream) {
   const std::lock_guard lock(mutex_);
   Site& measured = sites_[site];
   if (!std::exchange(measured.isOpen, false)) return;
-  close(site, measured.nCalls, output, stream);
+  close(site, sampleOf(site, measured.nCalls), output, stream);
   if (++measured.nCalls < kCalls) return;
   measured.phase = Phase::voting;
   measured.mustVote = true;
 }
 
-void StepExam::close(uint32_t site, uint32_t call, const DeviceValues& output, void* stream) {
-  if (!memory_) return;
-  const RelaxedCapture relaxed(device_);
-  const CurrentDevice current(device_, cudaDevice_);
-  Sample& sample = sites_[site].samples[call];
-  sample.output = copy(output, memoryOf(site, call, true), stream);
-  auto arrived = Event::create(device_);
-  if (arrived.ok()) sample.arrived = std::move(arrived.value());
-  sample.isClosed = arrived.ok() && sample.arrived.record(stream).ok();
-}
-
 void StepExam::beginAudit(uint32_t site, const DeviceValues& input, void* stream) {
   const std::lock_guard lock(mutex_);
   Site& audited = sites_[site];
-  Sample& oldest = audited.samples[audited.nextAudit];
+  const Sample& oldest = audited.samples[audited.oldest];
   const RelaxedCapture relaxed(device_);
-  if (audited.phase != Phase::decided || !memory_ || (oldest.isClosed && !oldest.arrived.done()))
-    return;
-  const CurrentDevice current(device_, cudaDevice_);
-  oldest = {};
-  oldest.input = copy(input, memoryOf(site, audited.nextAudit, false), stream);
+  const bool isFree = !oldest.isClosed || oldest.arrived.done();
+  if (audited.phase != Phase::decided || !memory_ || !isFree) return;
+  begin(site, audited.oldest, input, stream);
   audited.isOpen = true;
 }
 
@@ -136,8 +152,8 @@ void StepExam::endAudit(uint32_t site, const DeviceValues& output, void* stream)
   const std::lock_guard lock(mutex_);
   Site& audited = sites_[site];
   if (!std::exchange(audited.isOpen, false)) return;
-  close(site, audited.nextAudit, output, stream);
-  audited.nextAudit = (audited.nextAudit + 1) % kCalls;
+  close(site, audited.oldest, output, stream);
+  audited.oldest = sampleOf(site, 1);
 }
 
 void StepExam::takeBack() {
@@ -207,8 +223,8 @@ StepExam::Runs StepExam::runsOf(uint64_t count) const {
   return {std::min(room / n, count / n), static_cast<uint32_t>(n)};
 }
 
-char* StepExam::memoryOf(uint32_t site, uint32_t call, bool isOutput) const {
-  const size_t part = (site * kCalls + call) * 2 + (isOutput ? 1 : 0);
+char* StepExam::memoryOf(uint32_t site, uint32_t sample, bool isOutput) const {
+  const size_t part = (site * kCalls + sample) * 2 + (isOutput ? 1 : 0);
   const size_t nParts = sites_.size() * kCalls * 2;
   return memory_.as<char>() + part * (kMaxBytes / sizeof(float) / nParts) * sizeof(float);
 }
@@ -229,12 +245,13 @@ std::optional<ncclDataType_t> StepExam::copy(const DeviceValues& values, char* t
 }
 
 std::vector<float> StepExam::read(uint32_t site, uint32_t call, bool isOutput) const {
-  const Sample& sample = sites_[site].samples[call];
+  const uint32_t index = sampleOf(site, call);
+  const Sample& sample = sites_[site].samples[index];
   const auto type = isOutput ? sample.output : sample.input;
   if (!type || !sample.isClosed || !sample.arrived.done()) return {};
   const Runs runs = runsOf(evidence_.reductionOf(site).signature.count);
   std::vector<float> values(runs.length * runs.n);
-  const char* const from = memoryOf(site, call, isOutput);
+  const char* const from = memoryOf(site, index, isOutput);
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = loadFloat(from + i * bytesOf(*type), *type);
   return values;

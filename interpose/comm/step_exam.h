@@ -35,12 +35,19 @@ class StepExam {
     decided,
   };
 
-  StepExam(uint32_t epoch, TrainingStep step, const CommResources& resources, int rank, int nRanks);
+  StepExam(uint32_t period, TrainingStep step, const CommResources& resources, int rank,
+           int nRanks);
   ~StepExam();
   StepExam(const StepExam&) = delete;
 
-  const uint32_t epoch;
+  // Sequence::learned() of the period.
+  const uint32_t period;
+  // Of the sequence, in which it is examined.
+  uint32_t epoch = 0;
 
+  // The period goes on in another epoch, where it is examined anew. The last result is kept, to be
+  // compared with the next one: one call of each site is enough.
+  void reopen(uint32_t nextEpoch);
   // The call at that position of the period is being made. True where it contradicts the outcome:
   // its site was found to be a gradient when other threads made its calls.
   bool note(uint32_t position, Caller caller);
@@ -89,8 +96,8 @@ class StepExam {
     Phase phase = Phase::measuring;
     uint32_t attempt = 0;
     uint32_t nCalls = 0;
-    uint32_t nextAudit = 0;  // the sample that it takes the place of
-    bool isOpen = false;     // a call has begun and not ended
+    uint32_t oldest = 0;  // of the samples, which are in a ring
+    bool isOpen = false;  // a call has begun and not ended
     bool mustVote = false;
     Evidence outcome = Evidence::notTheModel;
     Evidence voted = Evidence::notTheModel;
@@ -104,9 +111,13 @@ class StepExam {
     uint32_t n = 0;
   };
 
-  void close(uint32_t site, uint32_t call, const DeviceValues& output, void* stream);
+  uint32_t sampleOf(uint32_t site, uint32_t call) const {
+    return (sites_[site].oldest + call) % kCalls;
+  }
+  void begin(uint32_t site, uint32_t sample, const DeviceValues& input, void* stream);
+  void close(uint32_t site, uint32_t sample, const DeviceValues& output, void* stream);
   Runs runsOf(uint64_t count) const;
-  char* memoryOf(uint32_t site, uint32_t call, bool isOutput) const;
+  char* memoryOf(uint32_t site, uint32_t sample, bool isOutput) const;
   std::optional<ncclDataType_t> copy(const DeviceValues& values, char* to, void* stream) const;
   bool allocate();
   std::vector<float> read(uint32_t site, uint32_t call, bool isOutput) const;

@@ -197,17 +197,22 @@ CallGate* gateOf(const CommState::Decision& decision) {
   return decision.exam ? decision.exam.step->gate(decision.exam.site).get() : nullptr;
 }
 
+bool isMeasured(const CommState::Decision& decision) {
+  const bool isLost = decision.reason == Reason::unplaced && decision.exam;
+  return decision.reason == Reason::preparing || isLost;
+}
+
 void beginMeasured(const CommState& comm, const CommState::Decision& decision,
                    const Collective& call) {
-  if (!decision.exam || decision.reason != Reason::preparing) return;
+  if (!decision.exam || !isMeasured(decision)) return;
   decision.exam.step->beginCall(decision.exam.site, inputOf(comm, call), call.stream);
 }
 
 void endMeasured(const std::shared_ptr<CommState>& comm, const SiteExam& exam,
-                 const Collective& call) {
+                 const Collective& call, bool isPlaced) {
   if (!exam) return;
   exam.step->endCall(exam.site, {call.recv, call.count, call.type}, call.stream);
-  vote(comm, exam.step, false);
+  if (isPlaced) vote(comm, exam.step, false);
 }
 
 void beginAudit(const CommState& comm, const SiteExam& exam, const Collective& call) {

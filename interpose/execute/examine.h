@@ -24,11 +24,14 @@ Result<Reason> passGate(const CommState& comm, const CommState::Decision& decisi
 // The gate that has counted the call then; null where there is none.
 CallGate* gateOf(const CommState::Decision& decision);
 
-// Around a call that passes while its site is being measured; without effect where it is not.
+// Whether a call passes while its site is being measured, or gets ready.
+bool isMeasured(const CommState::Decision& decision);
+// Around such a call. Where its position in the step is not known again yet, the ranks vote when it
+// is: `isPlaced`.
 void beginMeasured(const CommState& comm, const CommState::Decision& decision,
                    const Collective& call);
 void endMeasured(const std::shared_ptr<CommState>& comm, const SiteExam& exam,
-                 const Collective& call);
+                 const Collective& call, bool isPlaced);
 
 // Around the exact reduction of a call that is compressed and examined besides: values that speak
 // against gradients close the gate of its site some calls later.

@@ -17,7 +17,7 @@ thread_local std::vector<std::unique_ptr<OpenGroup>> openGroups;
 // True where the slot of `item` is to be connected.
 Result<bool> step(BatchItem& item) {
   CINCH_TRY(awaitLaunch(*item.comm));
-  endMeasured(item.comm, item.exam, item.call);
+  endMeasured(item.comm, item.exam, item.call, item.slot != nullptr);
   if (!item.takesStep) return false;
   return takeNextStep(*item.comm, *item.slot, item.call.stream);
 }
@@ -130,13 +130,14 @@ void OpenGroup::judge(ncclResult_t result) {
 void OpenGroup::prepareLater(const std::shared_ptr<CommState>& comm,
                              const CommState::Decision& decision, const Collective& call) {
   const auto isOfSlot = [&](const BatchItem& item) { return item.slot == decision.slot; };
-  unready_.push_back({.comm = comm,
-                      .slot = decision.slot,
-                      .call = call,
-                      .factor = {},
-                      .connectOnly = true,
-                      .exam = decision.exam,
-                      .takesStep = std::ranges::none_of(unready_, isOfSlot)});
+  unready_.push_back(
+      {.comm = comm,
+       .slot = decision.slot,
+       .call = call,
+       .factor = {},
+       .connectOnly = true,
+       .exam = decision.exam,
+       .takesStep = decision.slot != nullptr && std::ranges::none_of(unready_, isOfSlot)});
 }
 
 void OpenGroup::countBack() {

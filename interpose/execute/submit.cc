@@ -149,13 +149,14 @@ ncclResult_t passNow(const std::shared_ptr<CommState>& comm, const Decided& deci
   endTurn(*comm, decided.turn, call.stream, result == ncclSuccess);
   comm->confirm();
   comm->hear(decided.signature, call.recv, call.stream, result);
-  if (decision.reason != Reason::preparing) return result;
+  if (!isMeasured(decision)) return result;
   BatchItem item{.comm = comm,
                  .slot = decision.slot,
                  .call = call,
                  .factor = {},
                  .connectOnly = true,
-                 .exam = decision.exam};
+                 .exam = decision.exam,
+                 .takesStep = decision.slot != nullptr};
   return prepareAll({&item, 1}, comm->real, result);
 }
 
@@ -170,8 +171,7 @@ ncclResult_t passInGroup(const std::shared_ptr<CommState>& comm, OpenGroup& grou
                                           .isSound = isSound(*comm, call)},
                                          pass);
   if (comm->layers() != nullptr) group.hearLater(comm, decided.signature, call);
-  if (decided.decision.reason == Reason::preparing)
-    group.prepareLater(comm, decided.decision, call);
+  if (isMeasured(decided.decision)) group.prepareLater(comm, decided.decision, call);
   return result;
 }
 

@@ -121,6 +121,7 @@ class StepEvidence {
     const Callers callers = callersOf(slot);
     return caller == Caller::autograd ? callers.hasAutograd : callers.hasOther;
   }
+  void forgetCallers() { callers_.assign(callers_.size(), {}); }
   void judge(uint32_t slot, ValueVerdict values) { values_[slot] = values; }
 
   Evidence of(uint32_t slot, const ProcessFacts& process) const;

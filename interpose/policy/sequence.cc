@@ -124,6 +124,14 @@ Place Sequence::follow(const Observed& call) {
   return {kind_, epoch_, expected.slot, call.position};
 }
 
+std::optional<Place> Sequence::expected(uint32_t index) const {
+  if (cursor_.isOnTrack || index >= timesInWord_.size() || timesInWord_[index] != 1)
+    return std::nullopt;
+  const auto isIt = [index](const Step& step) { return step.symbol == index; };
+  const auto found = std::ranges::find_if(word_, isIt);
+  return Place{kind_, epoch_, found->slot, static_cast<uint32_t>(found - word_.begin())};
+}
+
 TrainingStep Sequence::step() const {
   TrainingStep step;
   step.isPlaced = kind_ == Place::Kind::known;
@@ -297,6 +305,7 @@ void Sequence::lock(uint32_t length) {
   heldFor_ = finder_.heldFor(length);
   cursor_ = {true, 0};
   ++epoch_;
+  ++nLearned_;
 }
 
 }  // namespace cinch

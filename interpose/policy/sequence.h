@@ -76,8 +76,13 @@ class Sequence {
   // between them last, which may differ from rank to rank; none where calls have no known place.
   std::vector<GradientCall> gradients() const;
 
-  // The learned period, as what it reduces is to be judged.
+  // The learned period, as what it reduces is to be judged, and a number for it: it keeps that when
+  // it goes on after a surprise, in another epoch.
   TrainingStep step() const;
+  uint32_t learned() const { return nLearned_; }
+  // Of a call with that signature while the position is lost: where it belongs if the period goes
+  // on. None where the period has several such calls.
+  std::optional<Place> expected(uint32_t index) const;
 
   static constexpr uint32_t kLongEnough = 256;
 
@@ -150,6 +155,7 @@ class Sequence {
   // Its calls since the word began to repeat itself, or was seen whole again.
   uint32_t heldFor_ = 0;
   uint32_t epoch_ = 0;
+  uint32_t nLearned_ = 0;
   // While lost: how many calls have fitted each rotation of the word, and how many had to, modulo
   // its length.
   std::vector<uint32_t> fits_;

@@ -30,10 +30,14 @@ class PlacedCalls : public test::JobTest {
       rank->comm->confirm();
     }
   }
-  static void step(const std::vector<const Work*>& works) {
-    for (const Work* work : works) ASSERT_EQ(test::runInGroup({work}), ncclSuccess);
+  // What does not change from step to step is no gradient.
+  void step(const std::vector<const Work*>& works) {
+    for (const Work* work : works) {
+      work->refill(++nBatches_);
+      ASSERT_EQ(test::runInGroup({work}), ncclSuccess);
+    }
   }
-  static void steps(uint32_t n, const std::vector<const Work*>& works) {
+  void steps(uint32_t n, const std::vector<const Work*>& works) {
     for (uint32_t i = 0; i < n; ++i) step(works);
   }
   // Until the sequence is known, and the ranks are ready.
@@ -43,6 +47,7 @@ class PlacedCalls : public test::JobTest {
   uint64_t resets(const Work& work) { return work.slot(0).stats->residualResets.load(); }
 
   test::TestRanks ranks_;
+  uint64_t nBatches_ = 0;
 };
 
 TEST_F(PlacedCalls, PassUntilTheStepIsLearned) {

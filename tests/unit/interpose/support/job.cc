@@ -1,6 +1,7 @@
 #include "tests/unit/interpose/support/job.h"
 
 #include <cmath>
+#include <random>
 #include <thread>
 
 namespace cinch::test {
@@ -46,6 +47,14 @@ Work::Work(const TestRanks& ranks, CallKind kind, size_t count, ncclRedOp_t op) 
     parts_.push_back(
         {ranks[rank].get(),
          {kind, send_[rank].data(), recv_[rank].data(), count, ncclFloat32, op, 0, nullptr}});
+}
+
+void Work::refill(uint64_t seed) const {
+  std::normal_distribution<float> value;
+  for (size_t rank = 0; rank < send_.size(); ++rank) {
+    std::mt19937_64 random(seed * 64 + rank);
+    for (float& own : send_[rank]) own = value(random);
+  }
 }
 
 ncclResult_t Work::submit() const {

@@ -31,6 +31,8 @@ class Work {
 
   const Part& part(int rank) const { return parts_[static_cast<size_t>(rank)]; }
   int nRanks() const { return static_cast<int>(parts_.size()); }
+  // Other values, as another batch has them.
+  void refill(uint64_t seed) const;
   // Submits all parts; ncclSuccess where all succeeded.
   ncclResult_t submit() const;
   // The slot of `rank`, which must have one.
@@ -42,7 +44,8 @@ class Work {
   double errorOf(int rank, float factor = 1) const;
 
  private:
-  std::vector<std::vector<float>> send_, recv_;
+  mutable std::vector<std::vector<float>> send_;
+  std::vector<std::vector<float>> recv_;
   std::vector<Part> parts_;
 };
 
