@@ -169,7 +169,8 @@ CommState::Decision CommState::decideCounted(const Signature& signature) {
   const Place expected = place.kind != Place::Kind::unknown || !seen
                              ? place
                              : sequence_.expected(seen->index).value_or(place);
-  const bool isContrary = noteCaller(expected, place);
+  const bool isContrary =
+      noteCaller(seen ? seen->index : SignatureTable::kNoIndex, expected, place);
   if (layers_) layers_->follow(signature);
   const bool isNew = !seen || seen->before == 0;
   if (place.kind == Place::Kind::unknown && (isNew || marksNewLayout(signature)))
@@ -223,7 +224,9 @@ void CommState::takeBack(const Signature& signature) {
 
 // A new period is examined, and one that goes on after a surprise anew: the program may do
 // something else now. True where what was found is contradicted.
-bool CommState::noteCaller(const Place& expected, const Place& place) {
+bool CommState::noteCaller(uint32_t signatureIndex, const Place& expected, const Place& place) {
+  if (signatureIndex >= callers_.size()) callers_.resize(signatureIndex + 1);
+  callers_[signatureIndex].add(currentCaller());
   if (expected.kind == Place::Kind::unknown) return false;
   const bool isLost = place.kind == Place::Kind::unknown;
   if (!exam_ || exam_->period != sequence_.learned()) {
@@ -235,7 +238,7 @@ bool CommState::noteCaller(const Place& expected, const Place& place) {
     if (before && !before->hasArrived()) keepUntilArrived(before);
   }
   if (const uint32_t epoch = expected.epoch + isLost; exam_->epoch != epoch) exam_->reopen(epoch);
-  return exam_->note(expected.position, currentCaller());
+  return exam_->note(expected.position, currentCaller(), callers_[signatureIndex]);
 }
 
 // What the user calls a gradient is one.

@@ -171,7 +171,7 @@ class CommState {
   std::shared_ptr<const HostPlan> hostPlanOf(const Signature& signature) const;
   Slot& makeSlot(const Signature& signature, const Coding& coding, const SlotKey& key);
   Place placeOf(const std::optional<SignatureTable::Seen>& seen, const Signature& signature);
-  bool noteCaller(const Place& expected, const Place& place);
+  bool noteCaller(uint32_t signatureIndex, const Place& expected, const Place& place);
   SiteExam examOf(const Place& place, const History& history) const;
   uint64_t captureIdOf(CUstream_st* stream) const;
   CallStats& callOf(uint32_t signatureIndex, const Signature& signature);
@@ -191,7 +191,8 @@ class CommState {
   CommFacts facts_;
   Hosts hosts_;  // where the ranks agreed
   SignatureTable signatures_;
-  std::vector<CallStats*> calls_;  // by index of the signature
+  std::vector<CallStats*> calls_;      // by index of the signature
+  std::vector<CallerCounts> callers_;  // likewise
   PassthroughNotice notice_;
   Sequence sequence_;
   std::shared_ptr<StepExam> exam_;        // of the learned period

@@ -59,7 +59,7 @@ StepExam::~StepExam() {
     MemoryReserve::instance().strand(std::move(buffers));
 }
 
-bool StepExam::note(uint32_t position, Caller caller) {
+bool StepExam::note(uint32_t position, Caller caller, const CallerCounts& ever) {
   const std::lock_guard lock(mutex_);
   const TrainingStep::Call& call = evidence_.step().calls[position];
   bool contradicts = false;
@@ -68,7 +68,7 @@ bool StepExam::note(uint32_t position, Caller caller) {
     contradicts = site.phase == Phase::decided && isGradient(site.outcome) &&
                   !evidence_.hasSeen(call.slot, caller);
   }
-  evidence_.note(position, caller);
+  evidence_.note(position, caller, ever);
   return contradicts;
 }
 

@@ -50,7 +50,7 @@ class StepExam {
   void reopen(uint32_t nextEpoch);
   // The call at that position of the period is being made. True where it contradicts the outcome:
   // its site was found to be a gradient when other threads made its calls.
-  bool note(uint32_t position, Caller caller);
+  bool note(uint32_t position, Caller caller, const CallerCounts& ever);
 
   Phase phase(uint32_t site) const { return sites_[site].phase; }
   uint64_t countOf(uint32_t site) const { return evidence_.reductionOf(site).signature.count; }

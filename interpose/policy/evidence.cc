@@ -85,8 +85,9 @@ uint32_t TrainingStep::nSlots() const {
 StepEvidence::StepEvidence(TrainingStep step)
     : step_(std::move(step)), callers_(step_.calls.size()), values_(step_.nSlots()) {}
 
-void StepEvidence::note(uint32_t position, Caller caller) {
+void StepEvidence::note(uint32_t position, Caller caller, const CallerCounts& ever) {
   if (position >= callers_.size()) return;
+  callers_[position].ever = ever;
   (caller == Caller::autograd ? callers_[position].hasAutograd : callers_[position].hasOther) =
       true;
 }
@@ -140,6 +141,7 @@ bool StepEvidence::comesFromBoth(uint32_t slot) const {
   Callers all;
   for (size_t i = 0; i < callers_.size(); ++i) {
     if (!step_.calls[i].isReduction || step_.calls[i].signature != signature) continue;
+    if (callers_[i].ever.areBoth()) return true;
     all.hasAutograd |= callers_[i].hasAutograd;
     all.hasOther |= callers_[i].hasOther;
   }

@@ -44,6 +44,17 @@ namespace cinch {
 // which reduce gradients; averages of weights, metrics and states come from others.
 enum class Caller : uint8_t { autograd, other };
 
+// How many calls of one signature either has made on a communicator. What was learned may be a part
+// of the step: a layer of tensor parallelism, which sums up activations from the main thread again
+// and again, and then their gradients from autograd's. One call may be of a first step that was
+// made otherwise, as Megatron-core's is.
+struct CallerCounts {
+  uint64_t autograd = 0, other = 0;
+
+  void add(Caller caller) { ++(caller == Caller::autograd ? autograd : other); }
+  bool areBoth() const { return autograd > 1 && other > 1; }
+};
+
 enum class Evidence : uint8_t {
   // Sufficient.
   autogradThreads,
@@ -114,8 +125,8 @@ class StepEvidence {
  public:
   explicit StepEvidence(TrainingStep step);
 
-  // The call at that position was made.
-  void note(uint32_t position, Caller caller);
+  // The call at that position was made; and how many like it ever, this one included.
+  void note(uint32_t position, Caller caller, const CallerCounts& ever = {});
   // Whether that sort of thread has made a call of the slot.
   bool hasSeen(uint32_t slot, Caller caller) const {
     const Callers callers = callersOf(slot);
@@ -132,6 +143,7 @@ class StepEvidence {
  private:
   struct Callers {
     bool hasAutograd = false, hasOther = false;
+    CallerCounts ever{};
   };
 
   Callers callersOf(uint32_t slot) const;
