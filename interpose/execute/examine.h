@@ -1,6 +1,6 @@
 // Before the calls of a site are compressed, the ranks find out whether they reduce gradients
-// (comm/step_exam.h): two calls pass and are measured, every rank votes, and the outcome is awaited
-// at the third. Rank 0 needs sufficient evidence; any other rank may veto.
+// (comm/step_exam.h): three calls pass and are measured, every rank votes, and the outcome is
+// awaited at the fourth. Rank 0 needs sufficient evidence; any other rank may veto.
 #pragma once
 
 #include <memory>

@@ -25,6 +25,9 @@ constexpr EvidenceText kEvidence[] = {
      "its values are nearly the same on all ranks or in successive steps, as weights are"},
     {CallClass::other, "its values are integers"},
     {CallClass::other, "every part of it comes from one rank, and is zero on the others"},
+    {CallClass::state, "each result goes on from the one before, as averaged weights do"},
+    {CallClass::state,
+     "weights or other state are reduced beside it, and the model is not whole without"},
     {CallClass::activation, "the same call comes from autograd threads and from others"},
     {CallClass::other, "it comes from another thread than the gradients of this process"},
     {CallClass::unknown, "all reductions of a step are alike, which averaged weights are, too"},
@@ -50,6 +53,8 @@ const char* textOf(Evidence evidence) {
 Reason reasonOf(Evidence evidence) {
   switch (evidence) {
     case Evidence::alike:
+    case Evidence::accumulating:
+    case Evidence::besideVetoes:
       return Reason::state;
     case Evidence::bothThreads:
       return Reason::activation;
@@ -198,16 +203,19 @@ Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process)
   const bool isAllReduce = reductionOf(slot).signature.kind == CallKind::allReduce;
   if (isAllReduce && process.isNamedByDdp) return Evidence::ddpMessages;
   if (!hasTwoSignatures()) return Evidence::oneSignature;
-  return isWholeWithoutVetoes() ? Evidence::wholeModel : Evidence::notTheModel;
+  if (values_[slot] == ValueVerdict::accumulating) return Evidence::accumulating;
+  if (isWholeWithoutVetoes()) return Evidence::wholeModel;
+  return hasVetoes() ? Evidence::besideVetoes : Evidence::notTheModel;
 }
 
-// What is left of a step's buckets after the backward pass is reduced last, by the main thread.
+// What is left of a step's buckets after the backward pass is reduced last, by the main thread,
+// which gathers the weights then.
 bool StepEvidence::completesModel(uint32_t slot) const {
   const Callers callers = callersOf(slot);
   if (!step_.isPlaced || callers.hasAutograd || !callers.hasOther) return false;
-  if (!isOneOfEachStepFromElsewhere()) return false;
   const uint64_t rest = valuesFrom(true);
-  if (rest == 0) return false;  // averaged weights are as large as the model, too
+  // Averaged weights are as large as the model, too.
+  if (rest == 0 || !isOneOfEachStepFromElsewhere()) return false;
   if (step_.isSharded) return reductionOf(slot).signature.kind == CallKind::reduceScatter;
   return !step_.isWhole(rest) && step_.isWhole(rest + valuesFrom(false));
 }
@@ -215,9 +223,12 @@ bool StepEvidence::completesModel(uint32_t slot) const {
 // A period may be several steps, and a step several micro-batches.
 bool StepEvidence::isOneOfEachStepFromElsewhere() const {
   std::vector<std::pair<Signature, bool>> reductions;  // whether from elsewhere
-  for (size_t i = 0; i < callers_.size(); ++i)
-    if (step_.calls[i].isReduction)
-      reductions.emplace_back(step_.calls[i].signature, callers_[i].hasOther);
+  for (size_t i = 0; i < callers_.size(); ++i) {
+    if (!step_.calls[i].isReduction) continue;
+    reductions.emplace_back(step_.calls[i].signature, callers_[i].hasOther);
+    const bool isGatheredNext = step_.calls[(i + 1) % callers_.size()].isGather;
+    if (callers_[i].hasOther && !isGatheredNext) return false;
+  }
   const auto isElsewhere = [](const auto& reduction) { return reduction.second; };
   const auto nSteps = static_cast<size_t>(std::ranges::count_if(reductions, isElsewhere));
   if (nSteps == 0 || reductions.size() % nSteps != 0) return false;
@@ -233,19 +244,26 @@ bool StepEvidence::hasTwoSignatures() const {
   });
 }
 
+// Where threads say who reduces, results may go on from each other: so do gradients whose mean
+// changes by more than their noise.
+bool StepEvidence::hasVeto(uint32_t slot) const {
+  return vetoOn(slot) || values_[slot] == ValueVerdict::accumulating;
+}
+
+bool StepEvidence::hasVetoes() const {
+  for (uint32_t slot = 0; slot < values_.size(); ++slot)
+    if (hasVeto(slot)) return true;
+  return false;
+}
+
 // Counts beside the gradients of a step are not needed for the size of the model. Where weights are
 // averaged, some may have changed too much to be recognised; but the model is not whole without the
 // others. More than the model is something besides its gradients, which nothing tells from them.
 bool StepEvidence::isWholeWithoutVetoes() const {
+  if (step_.isSharded) return !hasVetoes();
   uint64_t values = 0;
-  bool hasVeto = false;
-  for (uint32_t slot = 0; slot < values_.size(); ++slot) {
-    if (vetoOn(slot))
-      hasVeto = true;
-    else
-      values += reductionOf(slot).signature.count;
-  }
-  if (step_.isSharded) return !hasVeto;
+  for (uint32_t slot = 0; slot < values_.size(); ++slot)
+    if (!hasVeto(slot)) values += reductionOf(slot).signature.count;
   return step_.isWhole(values) && values <= step_.parameters;
 }
 

@@ -67,6 +67,8 @@ enum class Evidence : uint8_t {
   alike,
   integers,
   gatheredBySums,
+  accumulating,
+  besideVetoes,
   bothThreads,
   anotherThread,
   // Neither.
@@ -154,6 +156,8 @@ class StepEvidence {
   Evidence fromAutograd(uint32_t slot) const;
   Evidence fromElsewhere(uint32_t slot, const ProcessFacts& process) const;
   bool hasTwoSignatures() const;
+  bool hasVeto(uint32_t slot) const;
+  bool hasVetoes() const;
   bool isWholeWithoutVetoes() const;
   bool completesModel(uint32_t slot) const;
   bool isOneOfEachStepFromElsewhere() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 namespace cinch {
@@ -73,15 +74,59 @@ bool isGatheredBySums(const SampledCall& call, size_t runLength) {
   return hasForeignTile && factor.has_value();
 }
 
+// The square of the noise at each place, as this rank knows it: what its inputs differ by from the
+// mean of all. Empty where some input is not known.
+std::vector<double> noiseOf(std::span<const SampledCall* const> calls) {
+  std::vector<double> noise(calls.front()->output.size());
+  for (const SampledCall* call : calls) {
+    if (!isMeasured(call->input)) return {};
+    double common = 0, square = 0;
+    for (size_t i = 0; i < noise.size(); ++i) {
+      const double own = call->input[i], result = call->output[i];
+      common += own * result;
+      square += result * result;
+    }
+    if (common <= 0) return {};
+    const double nSummed = square / common;  // 1 of an average, the number of ranks of a sum
+    for (size_t i = 0; i < noise.size(); ++i) {
+      const double difference = call->input[i] - call->output[i] / nSummed;
+      noise[i] += difference * difference;
+    }
+  }
+  return noise;
+}
+
+// Each place counts alike, or the few with the most noise would hide what the rest does.
+bool areAccumulating(std::span<const SampledCall* const> calls) {
+  if (calls.size() < 3) return false;
+  const std::vector<double> noise = noiseOf(calls);
+  if (noise.empty()) return false;
+  std::vector<double> sorted = noise;
+  const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  const double mean =
+      std::accumulate(noise.begin(), noise.end(), 0.0) / static_cast<double>(noise.size());
+  const double least = *middle / 10 + mean / 1000;
+  if (least <= 0) return false;
+  double common = 0, last = 0, before = 0;
+  for (size_t i = 0; i < noise.size(); ++i) {
+    const double now = calls[2]->output[i] - double{calls[1]->output[i]};
+    const double then = calls[1]->output[i] - double{calls[0]->output[i]};
+    const double weight = 1 / (noise[i] + least);
+    common += weight * now * then;
+    last += weight * now * now;
+    before += weight * then * then;
+  }
+  return last > 0 && before > 0 && common > kAccumulating * std::sqrt(last * before);
+}
+
 }  // namespace
 
 ValueVerdict judgeValues(std::span<const SampledCall> calls, const SampledRuns& runs, int nRanks,
                          const Vetoes& vetoes) {
-  size_t nMeasured = 0;
-  const SampledCall* before = nullptr;
+  std::vector<const SampledCall*> measured;
   for (const SampledCall& call : calls) {
     if (!isMeasured(call.output)) continue;
-    ++nMeasured;
     if (vetoes.gatheredBySums && isGatheredBySums(call, runs.runLength))
       return ValueVerdict::gatheredBySums;
     const bool hasInput = isMeasured(call.input);
@@ -91,10 +136,12 @@ ValueVerdict judgeValues(std::span<const SampledCall> calls, const SampledRuns& 
       return vetoes.alike && cosineOf(values, call.output) >= kAlike;
     };
     if (hasInput && areAlike(call.input)) return ValueVerdict::alike;
-    if (before != nullptr && areAlike(before->output)) return ValueVerdict::alike;
-    before = &call;
+    if (!measured.empty() && areAlike(measured.back()->output)) return ValueVerdict::alike;
+    measured.push_back(&call);
   }
-  return nMeasured >= 2 ? ValueVerdict::unsuspicious : ValueVerdict::tooFew;
+  if (measured.size() < 2) return ValueVerdict::tooFew;
+  const bool accumulates = vetoes.accumulating && areAccumulating(measured);
+  return accumulates ? ValueVerdict::accumulating : ValueVerdict::unsuspicious;
 }
 
 }  // namespace cinch

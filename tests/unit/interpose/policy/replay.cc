@@ -36,7 +36,10 @@ class Replayer {
   explicit Replayer(int nRanks)
       : facts_{.nRanks = nRanks, .agreed = true, .severalHosts = true},
         nRanks_(static_cast<size_t>(nRanks)),
-        job_({.nRanks = nRanks, .params = params_, .runs = {kValues}}) {}
+        job_({.nRanks = nRanks,
+              .params = params_,
+              .vetoes = {.accumulating = false},  // which 16 values are too few for
+              .runs = {kValues}}) {}
 
   // `values`: null where none were recorded.
   void call(const TraceCall& call, const SampledCall* values) {
