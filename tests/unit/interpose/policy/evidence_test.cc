@@ -1,0 +1,239 @@
+#include "interpose/policy/evidence.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace cinch {
+namespace {
+
+constexpr Caller A = Caller::autograd, O = Caller::other;
+
+// A call of a period: what it is, who makes it, and for reductions the values found of it.
+struct Made {
+  CallKind kind;
+  uint64_t count;
+  Caller caller;
+  OpClass op = OpClass::sum;
+  ValueVerdict values = ValueVerdict::unsuspicious;
+};
+Made reduced(uint64_t count, Caller caller, ValueVerdict values = ValueVerdict::unsuspicious) {
+  return {CallKind::allReduce, count, caller, OpClass::sum, values};
+}
+Made scattered(uint64_t count, Caller caller, OpClass op = OpClass::sum) {
+  return {CallKind::reduceScatter, count, caller, op};
+}
+Made gathered(uint64_t count, Caller caller = O) {
+  return {CallKind::allGather, count, caller, OpClass::none};
+}
+
+struct Period {
+  std::vector<Made> calls;
+  bool isPlaced = true, isSharded = false;
+  std::optional<uint64_t> parameters{};  // else what is reduced
+};
+
+StepEvidence stepOf(const Period& period) {
+  TrainingStep step;
+  step.isPlaced = period.isPlaced;
+  step.isSharded = period.isSharded;
+  uint32_t slot = 0;
+  uint64_t reduced = 0;
+  for (const Made& made : period.calls) {
+    const bool isGather = made.kind == CallKind::allGather;
+    step.calls.push_back(
+        {{made.kind, made.op, ncclFloat32, made.count}, slot, !isGather, isGather});
+    slot += !isGather;
+    reduced += isGather ? 0 : made.count;
+  }
+  step.parameters = period.parameters.value_or(period.isSharded ? 0 : reduced);
+  StepEvidence evidence(step);
+  for (uint32_t i = 0; i < period.calls.size(); ++i) evidence.note(i, period.calls[i].caller);
+  for (uint32_t i = 0, of = 0; i < period.calls.size(); ++i)
+    if (period.calls[i].kind != CallKind::allGather) evidence.judge(of++, period.calls[i].values);
+  return evidence;
+}
+
+Evidence found(const Period& period, uint32_t slot = 0, ProcessFacts process = {}) {
+  for (const Made& made : period.calls)
+    process.reducesFromAutograd =
+        process.reducesFromAutograd || (made.caller == A && made.kind != CallKind::allGather);
+  return stepOf(period).of(slot, process);
+}
+
+constexpr ProcessFacts kAutogradElsewhere{.reducesFromAutograd = true};
+constexpr ProcessFacts kNamed{.isNamedByDdp = true};
+
+// --- The rows of the table in evidence.h.
+
+TEST(Evidence, AllReduceFromAutogradThreadsAlone) {
+  EXPECT_EQ(found({{reduced(100, A), reduced(200, A)}}), Evidence::autogradThreads);
+  EXPECT_EQ(found({{reduced(100, A)}}), Evidence::autogradThreads) << "one signature";
+  EXPECT_EQ(found({.calls = {reduced(100, A), reduced(200, A)}, .isPlaced = false}),
+            Evidence::notTheModel);
+}
+
+TEST(Evidence, WhereOthersGatherAutogradThreadsHaveToReduceTheModel) {
+  EXPECT_EQ(found({{reduced(1000, A), reduced(2000, A), gathered(500)}}),
+            Evidence::autogradThreads);
+  EXPECT_EQ(found({.calls = {reduced(1000, A), gathered(500)}, .parameters = 2000}),
+            Evidence::notTheModel);
+}
+
+// Features are gathered, and the gradients of what was gathered reduced.
+TEST(Evidence, WhatTheModelDoesNotNeedIsNoGradientWhereOthersGather) {
+  const Period period{.calls = {gathered(5), reduced(10, A), reduced(1000, A), reduced(2000, A)},
+                      .parameters = 3000};
+  EXPECT_EQ(found(period, 0), Evidence::notTheModel);
+  EXPECT_EQ(found(period, 1), Evidence::autogradThreads);
+  const Period scatters{
+      .calls = {gathered(10), scattered(10, A), reduced(1000, A), reduced(2000, A)},
+      .parameters = 3000};
+  EXPECT_EQ(found(scatters, 0), Evidence::notTheModel);
+}
+
+TEST(Evidence, TheLastBucketFromElsewhereCompletesTheModel) {
+  const Period zero{{reduced(1000, A), reduced(2000, A), reduced(500, O), gathered(3500)}};
+  for (uint32_t slot = 0; slot < 2; ++slot) EXPECT_EQ(found(zero, slot), Evidence::autogradThreads);
+  EXPECT_EQ(found(zero, 2), Evidence::completesModel);
+}
+
+TEST(Evidence, OnlyWhatIsMissingCompletesTheModel) {
+  const Period whole{.calls = {reduced(3000, A), reduced(20, O), gathered(3000)},
+                     .parameters = 3000};
+  EXPECT_EQ(found(whole, 1), Evidence::anotherThread) << "autograd's is the model";
+  const Period two{{reduced(3000, A), reduced(300, O), reduced(200, O), gathered(3500)}};
+  for (uint32_t slot = 1; slot < 3; ++slot) EXPECT_EQ(found(two, slot), Evidence::anotherThread);
+  const Period ungathered{{reduced(3000, A), reduced(500, O)}};
+  EXPECT_EQ(found(ungathered, 1), Evidence::anotherThread) << "the weights are not gathered next";
+  const Period none{{reduced(3000, O), gathered(3000)}};
+  EXPECT_EQ(found(none, 0, kAutogradElsewhere), Evidence::anotherThread) << "nothing to complete";
+}
+
+TEST(Evidence, ALastBucketOfEachStepOfThePeriodCompletes) {
+  const Period two{.calls = {scattered(1000, A), scattered(500, O), gathered(1500),
+                             scattered(1000, A), scattered(500, O), gathered(1500)},
+                   .isSharded = true};
+  EXPECT_EQ(found(two, 1), Evidence::completesModel);
+  EXPECT_EQ(found(two, 3), Evidence::completesModel);
+  const Period uneven{.calls = {scattered(1000, A), scattered(500, O), gathered(1500),
+                                scattered(900, A), scattered(500, O), gathered(1500)},
+                      .isSharded = true};
+  EXPECT_EQ(found(uneven, 1), Evidence::anotherThread);
+  const Period sums{.calls = {scattered(1000, A), reduced(10, O), gathered(1000)},
+                    .isSharded = true};
+  EXPECT_EQ(found(sums, 1), Evidence::anotherThread) << "no shard of the model";
+}
+
+TEST(Evidence, ScattersFromAutogradThreads) {
+  const Period known{.calls = {gathered(100), scattered(100, A), scattered(200, A)},
+                     .isSharded = true};
+  EXPECT_EQ(found(known), Evidence::scattersShards);
+  const auto ambiguous = [](OpClass op, uint64_t count) {
+    return found({.calls = {gathered(count), scattered(100, A, op)}, .isPlaced = false});
+  };
+  EXPECT_EQ(ambiguous(OpClass::avg, 100), Evidence::averagesShards);
+  EXPECT_EQ(ambiguous(OpClass::preMulSum, 100), Evidence::averagesShards);
+  EXPECT_EQ(ambiguous(OpClass::sum, 100), Evidence::notTheModel);
+  EXPECT_EQ(ambiguous(OpClass::avg, 99), Evidence::notTheModel) << "not gathered again";
+}
+
+TEST(Evidence, WithoutAutogradThreadsTheWholeModelInTwoSignatures) {
+  EXPECT_EQ(found({{reduced(100, O), reduced(200, O)}}), Evidence::wholeModel);
+  EXPECT_EQ(found({{reduced(100, O), reduced(100, O)}}), Evidence::oneSignature);
+  EXPECT_EQ(found({{reduced(100, O)}}), Evidence::oneSignature);
+  EXPECT_EQ(found({.calls = {reduced(100, O), reduced(200, O)}, .isPlaced = false}),
+            Evidence::notTheModel);
+  EXPECT_EQ(
+      found({.calls = {scattered(100, O), scattered(200, O), gathered(300)}, .isSharded = true}),
+      Evidence::wholeModel);
+  EXPECT_EQ(found({{reduced(100, O), reduced(200, O)}}, 0, kAutogradElsewhere),
+            Evidence::anotherThread);
+}
+
+TEST(Evidence, MoreThanTheModelIsSomethingBeside) {
+  EXPECT_EQ(
+      found({.calls = {reduced(1000, O), reduced(2000, O), reduced(10, O)}, .parameters = 3000}),
+      Evidence::notTheModel);
+}
+
+TEST(Evidence, DdpHasNamedTheBuckets) {
+  EXPECT_EQ(found({{reduced(100, O)}}, 0, kNamed), Evidence::ddpMessages);
+  EXPECT_EQ(found({.calls = {scattered(100, O), gathered(100)}, .isSharded = true}, 0, kNamed),
+            Evidence::oneSignature)
+      << "buckets are reduced to all";
+}
+
+// --- What is stronger.
+
+TEST(Evidence, TheSameSignatureFromBothIsAnActivation) {
+  const Period period{{reduced(100, A), reduced(100, O), reduced(200, A)}};
+  EXPECT_EQ(found(period, 0), Evidence::bothThreads);
+  EXPECT_EQ(found(period, 1), Evidence::bothThreads);
+  StepEvidence later = stepOf({{reduced(100, A), reduced(200, A)}});
+  later.note(0, O);
+  EXPECT_EQ(later.of(0, {}), Evidence::bothThreads) << "the same call, another time";
+}
+
+TEST(Evidence, ValuesVeto) {
+  const std::pair<ValueVerdict, Evidence> vetoes[] = {
+      {ValueVerdict::alike, Evidence::alike},
+      {ValueVerdict::integers, Evidence::integers},
+      {ValueVerdict::gatheredBySums, Evidence::gatheredBySums},
+      {ValueVerdict::tooFew, Evidence::tooFewValues}};
+  for (const auto& [values, evidence] : vetoes)
+    for (const Caller caller : {A, O})
+      EXPECT_EQ(found({{reduced(100, caller, values), reduced(200, caller)}}), evidence);
+}
+
+TEST(Evidence, TooFewValuesMatterOnlyWhereItWereAGradient) {
+  EXPECT_EQ(found({{reduced(100, O, ValueVerdict::tooFew)}}), Evidence::oneSignature);
+}
+
+TEST(Evidence, WhatGoesOnFromResultToResultMattersWhereThreadsSayNothing) {
+  const auto goesOn = [](Caller caller) {
+    return Period{{reduced(100, caller, ValueVerdict::accumulating), reduced(200, caller)}};
+  };
+  EXPECT_EQ(found(goesOn(A)), Evidence::autogradThreads);
+  EXPECT_EQ(found(goesOn(O)), Evidence::accumulating);
+  EXPECT_EQ(found(goesOn(O), 1), Evidence::besideVetoes);
+  EXPECT_EQ(found(goesOn(O), 0, kNamed), Evidence::ddpMessages);
+}
+
+TEST(Evidence, WhatTheModelIsNotWholeWithoutIsVetoedWithIt) {
+  const Period weights{{reduced(100, O, ValueVerdict::alike), reduced(200, O)}};
+  EXPECT_EQ(found(weights, 1), Evidence::besideVetoes);
+  EXPECT_TRUE(isVeto(Evidence::besideVetoes)) << "another rank may see less of it";
+  const Period counts{
+      .calls = {reduced(1000, O), reduced(2000, O), reduced(20, O, ValueVerdict::integers)},
+      .parameters = 3000};
+  EXPECT_EQ(found(counts, 0), Evidence::wholeModel);
+  EXPECT_EQ(found(counts, 2), Evidence::integers);
+}
+
+TEST(Evidence, EachHasAClassATextAndANumber) {
+  for (uint8_t number = 0; evidenceOf(number); ++number) {
+    const Evidence evidence = *evidenceOf(number);
+    EXPECT_NE(std::string(textOf(evidence)), "");
+    EXPECT_EQ(isGradient(evidence), reasonOf(evidence) == Reason::none);
+    EXPECT_FALSE(isGradient(evidence) && isVeto(evidence));
+  }
+  EXPECT_EQ(evidenceOf(static_cast<uint8_t>(Evidence::anotherRank)), Evidence::anotherRank);
+  EXPECT_FALSE(evidenceOf(static_cast<uint8_t>(Evidence::anotherRank) + 1));
+}
+
+TEST(Evidence, NoSuchSlotIsNothing) {
+  EXPECT_EQ(found({{reduced(100, A)}}, 7), Evidence::notTheModel);
+}
+
+TEST(IsModel, ToTwoPercentLessAndOnePercentMore) {
+  EXPECT_TRUE(isModel(1000, 1000));
+  EXPECT_TRUE(isModel(981, 1000));
+  EXPECT_FALSE(isModel(980, 1000));
+  EXPECT_TRUE(isModel(1009, 1000));
+  EXPECT_FALSE(isModel(1010, 1000));
+  EXPECT_FALSE(isModel(0, 0));
+}
+
+}  // namespace
+}  // namespace cinch
