@@ -1,0 +1,317 @@
+// Whether averaged weights are ever taken for gradients in a program whose threads say nothing, and
+// how many gradients are recognised there: runs of real training, replayed through the policy.
+//
+//   identity_weights [--runs N] [--seed S]
+//
+// Half as many runs of gradients as of weights. Training that forgets where it began is counted by
+// itself: successive averages of it are independent of each other, as successive gradients are, so
+// that no values tell them apart (value_evidence.h).
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "tests/identity/options.h"
+#include "tests/identity/training.h"
+#include "tests/unit/interpose/policy/job_model.h"
+
+namespace cinch::identity {
+namespace {
+
+// The period is learned in three steps and measured in three; some more show what comes of it.
+constexpr int kSteps = 8;
+// A small model stands for places of a large one.
+constexpr uint64_t kLarger = 256;
+// A local phase keeps so much of where it began, or successive averages are independent of each
+// other. More than all of it is training that is not stable.
+constexpr double kRemembered = 0.9;
+
+struct Setting {
+  TrainingSettings training;
+  int nRanks = 2;
+  int localSteps = 1;
+  bool isFlat = false;  // one call for all weights, else one for each tensor
+  enum class Form { average, sum, dividedFirst } form = Form::average;
+};
+
+TrainingSettings drawTraining(Random& random) {
+  TrainingSettings settings;
+  settings.kind = static_cast<ModelKind>(random.below(3));
+  settings.optimizer = static_cast<Optimizer>(random.below(3));
+  settings.learningRate = static_cast<float>(random.logUniform(1e-7, 1e-1));
+  settings.weightDecay = random.oneIn(3) ? 0.01f : 0.0f;
+  settings.labelNoise = static_cast<float>(random.logUniform(0.01, 1));
+  settings.spectrum = random.oneIn(2) ? 0.0f : static_cast<float>(random.uniform(0, 2));
+  settings.isBfloat16 = random.oneIn(2);
+  settings.nInputs = random.between(16, 28);
+  settings.nOther = settings.nInputs + random.between(1, 8);  // two signatures
+  settings.nOutputs = random.between(12, 20);
+  return settings;
+}
+
+Setting drawWeights(Random& random) {
+  Setting setting{.training = drawTraining(random)};
+  setting.training.batch = static_cast<size_t>(random.logUniform(1, 33));
+  setting.nRanks = random.intBetween(2, 8);
+  setting.localSteps = static_cast<int>(random.logUniform(1, 501));
+  setting.isFlat = random.oneIn(4);
+  setting.form = static_cast<Setting::Form>(random.below(3));
+  return setting;
+}
+
+Setting drawGradients(Random& random) {
+  Setting setting{.training = drawTraining(random)};
+  // Larger, since few steps are made: correlations of few values are an accident.
+  setting.training.nInputs *= 3;
+  setting.training.nOther *= 3;
+  setting.training.batch = static_cast<size_t>(random.logUniform(1, 65));
+  setting.nRanks = random.intBetween(2, 8);
+  setting.form = static_cast<Setting::Form>(random.below(3));
+  return setting;
+}
+
+// The calls of one run, as a plain NCCL program makes them: the model is broadcast, then each step
+// reduces all of it.
+class Program {
+ public:
+  Program(const Setting& setting, const Parameters& model)
+      : setting_(setting),
+        nRanks_(static_cast<size_t>(setting.nRanks)),
+        callers_(nRanks_, Caller::other),
+        job_({.nRanks = setting.nRanks, .runs = {kLarger * 4}}) {
+    uint64_t count = 0;
+    for (const Tensor& tensor : model) count += countOf(tensor);
+    job_.call(signatureOf(CallKind::broadcast, count), callers_, {});
+  }
+
+  // One step, with what each rank holds of each tensor. The means are what all have afterwards.
+  std::vector<Values> reduce(const Parameters& model, std::vector<std::vector<Values>> inputs) {
+    if (setting_.form == Setting::Form::dividedFirst)
+      for (auto& ofRank : inputs)
+        for (Values& values : ofRank) scale(values, 1.0f / static_cast<float>(nRanks_));
+    std::vector<Values> results;
+    for (size_t tensor = 0; tensor < model.size(); ++tensor) results.push_back(sum(inputs, tensor));
+    if (setting_.isFlat) callFlat(model, inputs, results);
+    for (size_t tensor = 0; tensor < model.size() && !setting_.isFlat; ++tensor)
+      call(countOf(model[tensor]), [&](size_t rank) {
+        return SampledCall{inputs[rank][tensor], results[tensor]};
+      });
+    if (setting_.form == Setting::Form::sum)
+      for (Values& values : results) scale(values, 1.0f / static_cast<float>(nRanks_));
+    return results;
+  }
+
+  bool hasCompressed() const { return hasCompressed_; }
+
+ private:
+  static uint64_t countOf(const Tensor& tensor) {
+    return tensor.values.size() * (tensor.isMatrix ? kLarger : 1);
+  }
+
+  Signature signatureOf(CallKind kind, uint64_t count) const {
+    const bool averages = setting_.form == Setting::Form::average;
+    const OpClass op = kind == CallKind::broadcast ? OpClass::none
+                       : averages                  ? OpClass::avg
+                                                   : OpClass::sum;
+    return {kind, op, setting_.training.isBfloat16 ? ncclBfloat16 : ncclFloat32, count};
+  }
+
+  void scale(Values& values, float factor) const {
+    for (float& value : values) value = round(value * factor);
+  }
+  float round(float value) const {
+    return setting_.training.isBfloat16 ? toBfloat16(value) : value;
+  }
+
+  Values sum(const std::vector<std::vector<Values>>& inputs, size_t tensor) const {
+    Values total(inputs[0][tensor].size());
+    for (const auto& ofRank : inputs)
+      for (size_t i = 0; i < total.size(); ++i) total[i] += ofRank[tensor][i];
+    const bool averages = setting_.form == Setting::Form::average;
+    scale(total, averages ? 1.0f / static_cast<float>(nRanks_) : 1.0f);
+    return total;
+  }
+
+  void callFlat(const Parameters& model, const std::vector<std::vector<Values>>& inputs,
+                const std::vector<Values>& results) {
+    uint64_t count = 0;
+    for (const Tensor& tensor : model) count += countOf(tensor);
+    const auto flat = [](const std::vector<Values>& tensors) {
+      Values all;
+      for (const Values& values : tensors) all.insert(all.end(), values.begin(), values.end());
+      return all;
+    };
+    call(count, [&](size_t rank) { return SampledCall{flat(inputs[rank]), flat(results)}; });
+  }
+
+  void call(uint64_t count, const test::JobModel::SampleOf& sampleOf) {
+    const bool isCompressed =
+        job_.call(signatureOf(CallKind::allReduce, count), callers_, sampleOf);
+    hasCompressed_ = hasCompressed_ || isCompressed;
+  }
+
+  const Setting setting_;
+  const size_t nRanks_;
+  const std::vector<Caller> callers_;
+  test::JobModel job_;
+  bool hasCompressed_ = false;
+};
+
+void roundAll(const Setting& setting, std::vector<Values>& tensors) {
+  if (!setting.training.isBfloat16) return;
+  for (Values& values : tensors) std::ranges::transform(values, values.begin(), toBfloat16);
+}
+
+// One rank that trains a model of its own between averages.
+struct Worker {
+  Parameters model;
+  Trainer trainer;
+  Random random;
+
+  void train(const Teacher& teacher, int nSteps) {
+    std::vector<Values> gradients;
+    for (int i = 0; i < nSteps; ++i) {
+      teacher.gradientsOf(model, random, gradients);
+      trainer.apply(gradients, model);
+    }
+  }
+};
+
+double distance(const Parameters& a, const Parameters& b) {
+  double square = 0;
+  for (size_t tensor = 0; tensor < a.size(); ++tensor)
+    for (size_t i = 0; i < a[tensor].values.size(); ++i) {
+      const double difference = double{a[tensor].values[i]} - b[tensor].values[i];
+      square += difference * difference;
+    }
+  return std::sqrt(square);
+}
+
+// What is left of a difference between two models after both have been trained on the same batches.
+double remembered(const Teacher& teacher, Worker worker, const Parameters& other, int nSteps) {
+  Worker twin = worker;
+  twin.model = other;
+  const double before = distance(worker.model, twin.model);
+  worker.train(teacher, nSteps);
+  twin.train(teacher, nSteps);
+  return before > 0 ? distance(worker.model, twin.model) / before : 1;
+}
+
+struct WeightsRun {
+  bool isTaken = false;
+  bool isAtRest = false;  // only looked for where it is taken
+  bool hasDiverged = false;
+};
+
+WeightsRun runWeights(uint64_t seed) {
+  Random random(seed);
+  const Setting setting = drawWeights(random);
+  const Teacher teacher(setting.training, random);
+  const Parameters fresh = teacher.freshModel(random);
+  std::vector<Worker> workers;
+  for (int rank = 0; rank < setting.nRanks; ++rank)
+    workers.push_back({fresh, Trainer(setting.training), Random(random.bits())});
+  Program program(setting, fresh);
+  Parameters before = fresh;
+  for (int step = 0; step < kSteps && !program.hasCompressed(); ++step) {
+    before = workers[0].model;
+    std::vector<std::vector<Values>> inputs;
+    for (Worker& worker : workers) {
+      worker.train(teacher, setting.localSteps);
+      inputs.emplace_back();
+      for (const Tensor& tensor : worker.model) inputs.back().push_back(tensor.values);
+      roundAll(setting, inputs.back());
+    }
+    const std::vector<Values> means = program.reduce(fresh, std::move(inputs));
+    for (Worker& worker : workers)
+      for (size_t tensor = 0; tensor < means.size(); ++tensor)
+        worker.model[tensor].values = means[tensor];
+  }
+  WeightsRun found{.isTaken = program.hasCompressed()};
+  if (!found.isTaken) return found;
+  const double kept = remembered(teacher, workers[0], before, setting.localSteps);
+  found.isAtRest = kept < kRemembered || kept > 1;
+  Random samples(seed);
+  const double loss = teacher.lossOf(workers[0].model, samples, 256);
+  Random again(seed);
+  found.hasDiverged = !(loss <= teacher.lossOf(fresh, again, 256));
+  return found;
+}
+
+// The noise of one rank's gradients beside their mean, the least of all matrices.
+double noiseOf(const std::vector<std::vector<Values>>& inputs, const Parameters& model) {
+  double least = 1e9;
+  const auto n = static_cast<double>(inputs.size());
+  for (size_t tensor = 0; tensor < model.size(); ++tensor) {
+    if (!model[tensor].isMatrix) continue;
+    double noise = 0, square = 0;
+    for (size_t i = 0; i < model[tensor].values.size(); ++i) {
+      double mean = 0;
+      for (const auto& ofRank : inputs) mean += ofRank[tensor][i] / n;
+      for (const auto& ofRank : inputs)
+        noise += (ofRank[tensor][i] - mean) * (ofRank[tensor][i] - mean) / (n - 1);
+      square += mean * mean;
+    }
+    const double signal = square - noise / n;
+    if (signal > 0) least = std::min(least, std::sqrt(noise / signal));
+  }
+  return least;
+}
+
+// Nothing where the noise is too small to be told from that of weights.
+std::optional<bool> findsGradients(uint64_t seed) {
+  constexpr double kLeastNoise = 0.1;
+  Random random(seed);
+  const Setting setting = drawGradients(random);
+  const Teacher teacher(setting.training, random);
+  Worker worker{teacher.freshModel(random), Trainer(setting.training), random};
+  const int nBefore = random.oneIn(2) ? 0 : random.intBetween(1, 100);
+  for (int step = 0; step < nBefore; ++step) worker.train(teacher, 1);
+  Program program(setting, worker.model);
+  double noise = 1e9;
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<std::vector<Values>> inputs(static_cast<size_t>(setting.nRanks));
+    for (auto& ofRank : inputs) {
+      teacher.gradientsOf(worker.model, worker.random, ofRank);
+      roundAll(setting, ofRank);
+    }
+    noise = std::min(noise, noiseOf(inputs, worker.model));
+    worker.trainer.apply(program.reduce(worker.model, std::move(inputs)), worker.model);
+  }
+  if (noise < kLeastNoise) return std::nullopt;
+  return program.hasCompressed();
+}
+
+int run(const Options& options) {
+  Random seeds(options.seed);
+  uint64_t nTaken = 0, nAtRest = 0, nGradients = 0, nFound = 0;
+  for (uint64_t i = 0; i < options.number; ++i) {
+    const uint64_t seed = seeds.bits();
+    const WeightsRun weights = runWeights(seed);
+    if (weights.isTaken && weights.isAtRest) ++nAtRest;
+    if (weights.isTaken && !weights.isAtRest) {
+      if (++nTaken <= 10)
+        std::printf("taken: run %llu%s\n", static_cast<unsigned long long>(i),
+                    weights.hasDiverged ? ", which diverges" : "");
+    }
+    const auto found = i % 2 == 0 ? findsGradients(seed) : std::nullopt;
+    nGradients += found.has_value();
+    nFound += found.value_or(false);
+    if ((i + 1) % 250 == 0) std::printf("%llu runs\n", static_cast<unsigned long long>(i + 1));
+    std::fflush(stdout);
+  }
+  const double share =
+      nGradients == 0 ? 1 : static_cast<double>(nFound) / static_cast<double>(nGradients);
+  std::printf(
+      "{\"weights_runs\":%llu,\"weights_taken\":%llu,\"weights_at_rest_taken\":%llu,"
+      "\"gradients_found\":%.4f}\n",
+      static_cast<unsigned long long>(options.number), static_cast<unsigned long long>(nTaken),
+      static_cast<unsigned long long>(nAtRest), share);
+  return nTaken == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace cinch::identity
+
+int main(int argc, char** argv) {
+  return cinch::identity::run(cinch::identity::readOptions(argc, argv, "--runs", 1000));
+}
