@@ -80,6 +80,8 @@ class CommState {
   // Where the layers of buckets begin, and the reductions that these are the buckets of. Null but
   // on rank 0.
   BucketLayers* layers() const { return layers_.get(); }
+  // Whether the position in a learned period is known, after the calls that were confirmed.
+  bool isOnTrack() const { return sequence_.period() > 0; }
   std::vector<GradientCall> gradients() const { return sequence_.gradients(); }
 
   // The class of an operation on this communicator, and what it multiplies the input by.

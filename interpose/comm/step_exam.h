@@ -75,6 +75,7 @@ class StepExam {
   void beginAudit(uint32_t site, const DeviceValues& input, void* stream);
   void endAudit(uint32_t site, const DeviceValues& output, void* stream);
 
+  bool mustVote(uint32_t site) const { return sites_[site].mustVote; }
   // The sites that this rank has to vote on now: all are measured, or `isUrgent`. Each once.
   std::vector<uint32_t> takeUnvoted(bool isUrgent);
   // Whether what was copied is there. Any thread.

@@ -151,7 +151,11 @@ Result<Reason> awaitExam(const std::shared_ptr<CommState>& comm,
   StepExam& step = *exam.step;
   if (step.phase(exam.site) == StepExam::Phase::measuring) return Reason::preparing;
   if (step.phase(exam.site) == StepExam::Phase::voting) {
-    vote(comm, exam.step, true);
+    // Not at the call that waits for it: a thread may drive several ranks in turn.
+    if (step.mustVote(exam.site)) {
+      vote(comm, exam.step, true);
+      return Reason::preparing;
+    }
     const auto outcome = outcomeOf(*comm, exam);
     CINCH_TRY(outcome);
     const bool isLast = step.attempt(exam.site) + 1 == StepExam::kAttempts;
@@ -209,10 +213,13 @@ void beginMeasured(const CommState& comm, const CommState::Decision& decision,
 }
 
 void endMeasured(const std::shared_ptr<CommState>& comm, const SiteExam& exam,
-                 const Collective& call, bool isPlaced) {
+                 const Collective& call, bool wasPlaced) {
   if (!exam) return;
   exam.step->endCall(exam.site, {call.recv, call.count, call.type}, call.stream);
-  if (isPlaced) vote(comm, exam.step, false);
+  if (wasPlaced)
+    vote(comm, exam.step, false);
+  else if (comm->isOnTrack())
+    vote(comm, exam.step, true);
 }
 
 void beginAudit(const CommState& comm, const SiteExam& exam, const Collective& call) {

@@ -26,12 +26,11 @@ CallGate* gateOf(const CommState::Decision& decision);
 
 // Whether a call passes while its site is being measured, or gets ready.
 bool isMeasured(const CommState::Decision& decision);
-// Around such a call. Where its position in the step is not known again yet, the ranks vote when it
-// is: `isPlaced`.
+// Around such a call. Where its position in the step was not known, the ranks vote when it is.
 void beginMeasured(const CommState& comm, const CommState::Decision& decision,
                    const Collective& call);
 void endMeasured(const std::shared_ptr<CommState>& comm, const SiteExam& exam,
-                 const Collective& call, bool isPlaced);
+                 const Collective& call, bool wasPlaced);
 
 // Around the exact reduction of a call that is compressed and examined besides: values that speak
 // against gradients close the gate of its site some calls later.

@@ -125,8 +125,8 @@ Place Sequence::follow(const Observed& call) {
 }
 
 std::optional<Place> Sequence::expected(uint32_t index) const {
-  if (cursor_.isOnTrack || index >= timesInWord_.size() || timesInWord_[index] != 1)
-    return std::nullopt;
+  const bool isLost = !cursor_.isOnTrack && !committed_.isOnTrack;
+  if (!isLost || index >= timesInWord_.size() || timesInWord_[index] != 1) return std::nullopt;
   const auto isIt = [index](const Step& step) { return step.symbol == index; };
   const auto found = std::ranges::find_if(word_, isIt);
   return Place{kind_, epoch_, found->slot, static_cast<uint32_t>(found - word_.begin())};

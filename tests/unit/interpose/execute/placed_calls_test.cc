@@ -41,7 +41,7 @@ class PlacedCalls : public test::JobTest {
     for (uint32_t i = 0; i < n; ++i) step(works);
   }
   // Until the sequence is known, and the ranks are ready.
-  static constexpr uint32_t kStepsToLearn = 6;
+  static constexpr uint32_t kStepsToLearn = 7;
 
   uint64_t passed(Reason reason) { return test::passedCalls(comm(), reason); }
   uint64_t resets(const Work& work) { return work.slot(0).stats->residualResets.load(); }
