@@ -186,12 +186,13 @@ TEST_F(CheckupCalls, WhatRankZeroSaysIsDoneByAll) {
 TEST_F(CheckupCalls, WithoutRankZeroEndInAnError) {
   const Work work(ranks_, CallKind::allReduce, kCount);
   getReady(work);
-  while (exactReductionsOf(work) == 0) {
-  }
-  ASSERT_EQ(test::runInGroup({&work}), ncclSuccess);
-  // Whatever rank 0 said may have been heard by others; here the channel is gone on rank 1.
+  // What rank 0 will send may reach others; here the channel is gone on rank 1.
   ranks_[1]->comm->agreement().close();
-  EXPECT_NE(test::runInGroup({&work}), ncclSuccess);
+  constexpr int kMoreThanOneExamination = 20;
+  ncclResult_t result = ncclSuccess;
+  for (int call = 0; call < kMoreThanOneExamination && result == ncclSuccess; ++call)
+    result = test::runInGroup({&work});
+  EXPECT_NE(result, ncclSuccess);
   EXPECT_NE(ranks_[1]->comm->health(), ncclSuccess);
   fakeReal().waiting.clear();
 }

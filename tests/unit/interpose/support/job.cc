@@ -41,12 +41,17 @@ Work::Work(const TestRanks& ranks, CallKind kind, size_t count, ncclRedOp_t op) 
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     send_.emplace_back(count * shardsIn(kind, true, ranks.size()));
     recv_.emplace_back(count * shardsIn(kind, false, ranks.size()));
-    for (size_t i = 0; i < send_[rank].size(); ++i) send_[rank][i] = valueOf(rank, i);
   }
+  restore();
   for (size_t rank = 0; rank < ranks.size(); ++rank)
     parts_.push_back(
         {ranks[rank].get(),
          {kind, send_[rank].data(), recv_[rank].data(), count, ncclFloat32, op, 0, nullptr}});
+}
+
+void Work::restore() const {
+  for (size_t rank = 0; rank < send_.size(); ++rank)
+    for (size_t i = 0; i < send_[rank].size(); ++i) send_[rank][i] = valueOf(rank, i);
 }
 
 void Work::refill(uint64_t seed) const {

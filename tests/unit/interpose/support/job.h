@@ -33,6 +33,8 @@ class Work {
   int nRanks() const { return static_cast<int>(parts_.size()); }
   // Other values, as another batch has them.
   void refill(uint64_t seed) const;
+  // The first ones again.
+  void restore() const;
   // Submits all parts; ncclSuccess where all succeeded.
   ncclResult_t submit() const;
   // The slot of `rank`, which must have one.
