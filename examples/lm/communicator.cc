@@ -1,5 +1,7 @@
 #include "examples/lm/communicator.h"
 
+#include <sys/prctl.h>
+
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
@@ -33,6 +35,9 @@ std::string makeUniqueId() {
 
 Communicator::Communicator(int rank, int ranks, const std::string& uniqueId, int timeoutSeconds)
     : rank_(rank), ranks_(ranks), timeoutSeconds_(timeoutSeconds) {
+  // One bucket of gradients could be an average of weights, too: its thread is named as PyTorch
+  // names those of its autograd engine.
+  prctl(PR_SET_NAME, "pt_autograd_0");
   ncclUniqueId id;
   if (uniqueId.size() != sizeof id.internal)
     throw std::runtime_error("the job's identifier has " + std::to_string(uniqueId.size()) +
