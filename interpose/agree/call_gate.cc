@@ -77,6 +77,12 @@ void CallGate::closeSoon() {
   propose_(proposal, false);
 }
 
+uint64_t CallGate::begun() const {
+  if (isForked()) return 0;
+  const std::lock_guard lock(mutex_);
+  return record_.begun();
+}
+
 bool CallGate::isClosed() const {
   if (isForked()) return false;
   std::lock_guard lock(mutex_);

@@ -59,6 +59,8 @@ class CallGate {
   // the background): the gate closes a few calls later.
   void closeSoon();
 
+  // How many calls have begun.
+  uint64_t begun() const;
   // True where the next call is one of a closed gate, as far as this rank knows now.
   bool isClosed() const;
 

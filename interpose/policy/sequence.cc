@@ -78,11 +78,11 @@ void Sequence::commit() {
 // Of a call that has its place in the period, or none. A later call of its group may have ended the
 // period: there is nothing to keep then.
 void Sequence::keep(const Observed& call) {
-  if (word_.empty()) return;
+  if (period_.word.empty()) return;
   const Signature& signature = symbols_[call.symbol].signature;
   if (!isIgnorable(call.symbol)) {
     heldFor_ += heldFor_ < kLongRun;
-    word_[call.position].smallBefore = std::exchange(small_, {});
+    period_.word[call.position].smallBefore = std::exchange(small_, {});
   } else if (signature.kind == CallKind::allReduce && isFloat(signature.dataType) &&
              small_.size() < kMostSmall) {
     small_.push_back({signature.dataType, signature.count, {}});
@@ -105,7 +105,7 @@ void Sequence::relearn(const Observed& call) {
 
 // Losing count of anything else would put the calls after it in a wrong place.
 bool Sequence::isIgnorable(uint32_t symbol) const {
-  const bool isForeign = symbol >= timesInWord_.size() || timesInWord_[symbol] == 0;
+  const bool isForeign = symbol >= period_.times.size() || period_.times[symbol] == 0;
   return isForeign && !symbols_[symbol].isLargeReduction();
 }
 
@@ -115,29 +115,30 @@ Place Sequence::follow(const Observed& call) {
     cursor_.isOnTrack = !call.bringsParameters;
     return {};
   }
-  const Step& expected = word_[cursor_.position];
+  const Step& expected = period_.word[cursor_.position];
   if (expected.symbol != call.symbol) {
     cursor_.isOnTrack = false;
     return {};
   }
-  cursor_.position = (cursor_.position + 1) % static_cast<uint32_t>(word_.size());
-  return {kind_, epoch_, expected.slot, call.position};
+  cursor_.position = (cursor_.position + 1) % static_cast<uint32_t>(period_.word.size());
+  return {period_.kind, epoch_, expected.slot, call.position};
 }
 
 std::optional<Place> Sequence::expected(uint32_t index) const {
   const bool isLost = !cursor_.isOnTrack && !committed_.isOnTrack;
-  if (!isLost || index >= timesInWord_.size() || timesInWord_[index] != 1) return std::nullopt;
+  if (!isLost || index >= period_.times.size() || period_.times[index] != 1) return std::nullopt;
   const auto isIt = [index](const Step& step) { return step.symbol == index; };
-  const auto found = std::ranges::find_if(word_, isIt);
-  return Place{kind_, epoch_, found->slot, static_cast<uint32_t>(found - word_.begin())};
+  const auto found = std::ranges::find_if(period_.word, isIt);
+  return Place{period_.kind, epoch_, found->slot,
+               static_cast<uint32_t>(found - period_.word.begin())};
 }
 
 TrainingStep Sequence::step() const {
   TrainingStep step;
-  step.isPlaced = kind_ == Place::Kind::known;
-  step.isSharded = isSharded_;
+  step.isPlaced = period_.kind == Place::Kind::known;
+  step.isSharded = period_.isSharded;
   step.parameters = parameters_;
-  for (const auto& [symbol, slot, small] : word_) {
+  for (const auto& [symbol, slot, small] : period_.word) {
     const Symbol& call = symbols_[symbol];
     step.calls.push_back({call.signature, slot, call.isLargeReduction(), call.isLargeGather()});
   }
@@ -150,12 +151,12 @@ TrainingStep Sequence::step() const {
 bool Sequence::isNewParameters(uint32_t symbol) const {
   const Symbol& call = symbols_[symbol];
   if (call.signature.kind != CallKind::broadcast || !isIgnorable(symbol)) return false;
-  return isFloat(call.signature.dataType) && call.isLarge && !word_.empty();
+  return isFloat(call.signature.dataType) && call.isLarge && !period_.word.empty();
 }
 
 void Sequence::forget() {
-  word_.clear();
-  timesInWord_.clear();
+  period_.word.clear();
+  period_.times.clear();
   fits_.clear();
   small_.clear();
   cursor_ = {};
@@ -163,11 +164,11 @@ void Sequence::forget() {
 }
 
 void Sequence::lose() {
-  if (kind_ != Place::Kind::known || heldFor_ < 2 * word_.size()) {
+  if (period_.kind != Place::Kind::known || heldFor_ < 2 * period_.word.size()) {
     finder_.broke(heldFor_);
     return forget();
   }
-  fits_.assign(word_.size(), 0);
+  fits_.assign(period_.word.size(), 0);
   sinceLost_ = 0;
   small_.clear();
   finder_.restart();
@@ -176,11 +177,11 @@ void Sequence::lose() {
 // The period goes on, at whatever position, once it has been seen whole: as a rule only one
 // rotation of it fits for so long.
 void Sequence::rejoin(uint32_t symbol) {
-  if (word_.empty() || isIgnorable(symbol)) return;
-  const auto length = static_cast<uint32_t>(word_.size());
+  if (period_.word.empty() || isIgnorable(symbol)) return;
+  const auto length = static_cast<uint32_t>(period_.word.size());
   int nFitting = 0;
   for (uint32_t rotation = 0, position = sinceLost_; rotation < length; ++rotation) {
-    fits_[rotation] = word_[position].symbol == symbol ? fits_[rotation] + 1 : 0;
+    fits_[rotation] = period_.word[position].symbol == symbol ? fits_[rotation] + 1 : 0;
     position = position + 1 < length ? position + 1 : 0;  // what comes next in this rotation
     if (fits_[rotation] < length) continue;
     cursor_ = {true, position};
@@ -195,8 +196,8 @@ void Sequence::rejoin(uint32_t symbol) {
 
 std::vector<GradientCall> Sequence::gradients() const {
   std::vector<GradientCall> calls;
-  if (!cursor_.isOnTrack || kind_ != Place::Kind::known) return calls;
-  for (const Step& step : word_) {
+  if (!cursor_.isOnTrack || period_.kind != Place::Kind::known) return calls;
+  for (const Step& step : period_.word) {
     calls.insert(calls.end(), step.smallBefore.begin(), step.smallBefore.end());
     const Signature& call = symbols_[step.symbol].signature;
     if (call.kind == CallKind::allReduce) calls.push_back({call.dataType, call.count, step.slot});
@@ -292,20 +293,21 @@ uint32_t Sequence::callsPerStep(std::span<const uint32_t> reductions) const {
 void Sequence::lock(uint32_t length) {
   const std::span<const uint32_t> word = finder_.last(length);
   const Content content = contentOf(word);
-  timesInWord_.assign(symbols_.size(), 0);
-  word_.clear();
+  period_.times.assign(symbols_.size(), 0);
+  period_.word.clear();
   for (uint32_t nReductions = 0; const uint32_t symbol : word) {
-    ++timesInWord_[symbol];
-    word_.push_back({symbol, nReductions % content.nPerStep, {}});
+    ++period_.times[symbol];
+    period_.word.push_back({symbol, nReductions % content.nPerStep, {}});
     nReductions += symbols_[symbol].isLargeReduction();
   }
   const bool canBeToldApart = content.nPerStep == 1 || !content.looksAlike();
-  kind_ = content.isWholeModel && canBeToldApart ? Place::Kind::known : Place::Kind::ambiguous;
-  isSharded_ = content.isSharded;
+  period_.kind =
+      content.isWholeModel && canBeToldApart ? Place::Kind::known : Place::Kind::ambiguous;
+  period_.isSharded = content.isSharded;
   heldFor_ = finder_.heldFor(length);
   cursor_ = {true, 0};
   ++epoch_;
-  ++nLearned_;
+  ++period_.number;
 }
 
 }  // namespace cinch

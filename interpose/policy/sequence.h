@@ -67,10 +67,12 @@ class Sequence {
 
   // How many calls of a period have the signature of that index; 1 where that is not known.
   uint32_t timesPerPeriod(uint32_t index) const {
-    return index < timesInWord_.size() ? std::max(timesInWord_[index], 1u) : 1;
+    return index < period_.times.size() ? std::max(period_.times[index], 1u) : 1;
   }
   // Calls of the learned period; 0 where there is none, or where its position is lost.
-  uint32_t period() const { return cursor_.isOnTrack ? static_cast<uint32_t>(word_.size()) : 0; }
+  uint32_t period() const {
+    return cursor_.isOnTrack ? static_cast<uint32_t>(period_.word.size()) : 0;
+  }
 
   // Those of the learned period in order, from any of them on, and the small ones that were made
   // between them last, which may differ from rank to rank; none where calls have no known place.
@@ -79,7 +81,7 @@ class Sequence {
   // The learned period, as what it reduces is to be judged, and a number for it: it keeps that when
   // it goes on after a surprise, in another epoch.
   TrainingStep step() const;
-  uint32_t learned() const { return nLearned_; }
+  uint32_t learned() const { return period_.number; }
   // Of a call with that signature while the position is lost: where it belongs if the period goes
   // on. None where the period has several such calls.
   std::optional<Place> expected(uint32_t index) const;
@@ -112,6 +114,15 @@ class Sequence {
     uint32_t slot;
     // When it was made last, for gradients(): nothing else depends on them.
     std::vector<GradientCall> smallBefore;
+  };
+
+  // The learned one.
+  struct Period {
+    std::vector<Step> word;
+    std::vector<uint32_t> times;  // that each symbol occurs in it
+    Place::Kind kind = Place::Kind::unknown;
+    bool isSharded = false;
+    uint32_t number = 0;  // of those learned so far
   };
 
   // What the calls of a period amount to.
@@ -148,14 +159,10 @@ class Sequence {
   std::vector<Observed> pending_;  // not yet committed
   Cursor cursor_, committed_;
 
-  std::vector<Step> word_;             // the learned period
-  std::vector<uint32_t> timesInWord_;  // by symbol
-  Place::Kind kind_ = Place::Kind::unknown;
-  bool isSharded_ = false;
+  Period period_;
   // Its calls since the word began to repeat itself, or was seen whole again.
   uint32_t heldFor_ = 0;
   uint32_t epoch_ = 0;
-  uint32_t nLearned_ = 0;
   // While lost: how many calls have fitted each rotation of the word, and how many had to, modulo
   // its length.
   std::vector<uint32_t> fits_;
