@@ -9,8 +9,6 @@
 #include "common/hash.h"
 #include "common/log.h"
 #include "common/text.h"
-#include "interpose/comm/background.h"
-#include "interpose/comm/caller.h"
 #include "interpose/comm/memory_reserve.h"
 #include "interpose/comm/report_writer.h"
 #include "interpose/comm/residual_dump.h"
@@ -41,13 +39,6 @@ std::string nameOf(int rank, int nRanks) {
          std::to_string(nRanks);
 }
 
-// Its memory is being written to. What an aborted communicator has enqueued may never end.
-void keepUntilArrived(const std::shared_ptr<StepExam>& exam) {
-  constexpr std::chrono::seconds kLongEnough{60};
-  const auto deadline = Clock::now() + kLongEnough;
-  runInBackground([exam, deadline] { return exam->hasArrived() || Clock::now() > deadline; });
-}
-
 // How the devices of an only host are joined, and the ranks of each host: "1:0,1,2,3,|".
 std::string placementText(const Hosts& hosts, Links links) {
   std::string text = std::to_string(hosts.size() == 1 ? static_cast<int>(links) : 0) + ":";
@@ -70,7 +61,8 @@ CommState::CommState(const RealNccl& real, ncclComm_t comm, int rank, int nRanks
       params_(processParams().params),
       rules_(processRules().ok() ? processRules().value() : Rules()),
       joining_(std::move(joining)),
-      agreement_(joining_->agreement()) {
+      agreement_(joining_->agreement()),
+      steps_(resources, nRanks) {
   facts_.nRanks = nRanks;
   if (!params_.trace.empty())
     tracer = std::make_unique<CallTracer>(name, static_cast<uint64_t>(params_.traceEvery));
@@ -165,30 +157,27 @@ History CommState::inTheEnd(const Signature& signature) const {
 
 CommState::Decision CommState::decideCounted(const Signature& signature) {
   const auto seen = signatures_.observe(signature);
-  const Place place = placeOf(seen, signature);
-  const Place expected = place.kind != Place::Kind::unknown || !seen
-                             ? place
-                             : sequence_.expected(seen->index).value_or(place);
-  const bool isContrary =
-      noteCaller(seen ? seen->index : SignatureTable::kNoIndex, expected, place);
+  const std::optional<uint32_t> index = seen ? std::optional(seen->index) : std::nullopt;
+  const auto [place, exam, isContrary] = observe(signature, index);
   if (layers_) layers_->follow(signature);
   const bool isNew = !seen || seen->before == 0;
   if (place.kind == Place::Kind::unknown && (isNew || marksNewLayout(signature)))
     for (const auto& slot : slots_) slot->dropResiduals();
-  CallStats& call = callOf(seen ? seen->index : SignatureTable::kNoIndex, signature);
+  CallStats& call = callOf(index.value_or(SignatureTable::kNoIndex), signature);
   if (!seen) return {Reason::manyKinds, nullptr, true, 0, &call};
   const History history{seen->before, place, rules_.find(signature, nRanks, seen->before),
-                        sequence_.timesPerPeriod(seen->index)};
+                        steps_.sequence().timesPerPeriod(seen->index)};
   Decision decision{cinch::decide(params_, facts_, signature, history), nullptr, true, 0, &call};
-  // A period that goes on after a surprise is measured while its position is being found.
-  if (decision.reason == Reason::unplaced && expected.kind == Place::Kind::known)
-    decision.exam = examOf(expected, history);
+  const bool isNamed = history.rule != nullptr && history.rule->isGradient;
+  // What the user calls a gradient is one. A period that goes on after a surprise is measured while
+  // its position is being found.
+  const bool isExamined = decision.reason == Reason::none || decision.reason == Reason::unplaced;
+  if (!isNamed && isExamined) decision.exam = exam;
   if (decision.reason != Reason::none && decision.reason != Reason::observe) return decision;
   const Coding coding =
       codingOf(params_, signature.kind, place, static_cast<uint32_t>(rank), history.rule);
   call.codec.store(coding.name(), std::memory_order_relaxed);
   if (decision.reason != Reason::none) return decision;
-  decision.exam = examOf(place, history);
   decision.isContrary = isContrary;
   if (decision.exam && decision.exam.step->phase(place.slot) == StepExam::Phase::decided)
     decision.reason = reasonOf(decision.exam.step->outcome(place.slot));
@@ -218,44 +207,15 @@ void CommState::hear(const Signature& signature, const void* received_dev, CUstr
 
 void CommState::takeBack(const Signature& signature) {
   signatures_.takeBack(signature);
-  sequence_.takeBack();
-  if (exam_) exam_->takeBack();
-}
-
-// A new period is examined, and one that goes on after a surprise anew: the program may do
-// something else now. True where what was found is contradicted.
-bool CommState::noteCaller(uint32_t signatureIndex, const Place& expected, const Place& place) {
-  if (signatureIndex >= callers_.size()) callers_.resize(signatureIndex + 1);
-  callers_[signatureIndex].add(currentCaller());
-  if (expected.kind == Place::Kind::unknown) return false;
-  const bool isLost = place.kind == Place::Kind::unknown;
-  if (!exam_ || exam_->period != sequence_.learned()) {
-    if (isLost) return false;
-    const auto before = std::exchange(
-        exam_,
-        std::make_shared<StepExam>(sequence_.learned(), sequence_.step(), resources, rank, nRanks));
-    exam_->epoch = place.epoch;
-    if (before && !before->hasArrived()) keepUntilArrived(before);
-  }
-  if (const uint32_t epoch = expected.epoch + isLost; exam_->epoch != epoch) exam_->reopen(epoch);
-  return exam_->note(expected.position, currentCaller(), callers_[signatureIndex]);
-}
-
-// What the user calls a gradient is one.
-SiteExam CommState::examOf(const Place& place, const History& history) const {
-  const bool isNamed = history.rule != nullptr && history.rule->isGradient;
-  if (params_.slots != SlotChoice::sequence || isNamed || !exam_) return {};
-  return {exam_, place.slot};
+  steps_.takeBack();
 }
 
 // Where the signature alone is the slot, nothing is learned. Only large reductions have a slot of
 // their own in the step.
-Place CommState::placeOf(const std::optional<SignatureTable::Seen>& seen,
-                         const Signature& signature) {
+StepTracker::Observed CommState::observe(const Signature& signature,
+                                         std::optional<uint32_t> index) {
   if (params_.slots != SlotChoice::sequence) return {};
-  const bool isLargeCall = isLarge(params_, facts_, signature);
-  if (!seen) return sequence_.observeUnknown(signature, isLargeCall);
-  return sequence_.observe(signature, seen->index, isLargeCall);
+  return steps_.observe(signature, index, isLarge(params_, facts_, signature));
 }
 
 // A capture is collective, NCCL wants it on all ranks or on none; but never may a host wait in it.
@@ -445,12 +405,14 @@ void CommState::activate(Slot& slot) {
 
 void CommState::noteOutcome(const Signature& signature, Reason reason) {
   if (rank != 0 || !facts_.agreed) return;
-  if (reason == Reason::none) return notice_.compressed();
+  if (reason == Reason::none) return steps_.notice.compressed();
+  if (steps_.notice.isQuiet()) return;
   // Of what would be compressed if it were known to be a gradient.
   const Reason inEnd = cinch::decide(params_, facts_, signature, inTheEnd(signature));
   const auto index = signatures_.find(signature);
   if (inEnd != Reason::none || !index) return;
-  const std::string text = notice_.passed(signature, *index, reason);
+  const std::string text =
+      steps_.notice.passed(signature, *index, steps_.sequence().timesPerPeriod(*index), reason);
   if (!text.empty()) CINCH_WARN("POLICY", "%s: %s", name.c_str(), text.c_str());
 }
 

@@ -21,11 +21,10 @@
 #include "interpose/comm/codec_stream.h"
 #include "interpose/comm/comm_plan.h"
 #include "interpose/comm/join.h"
-#include "interpose/comm/passthrough_notice.h"
 #include "interpose/comm/reduction_ops.h"
 #include "interpose/comm/residual_store.h"
 #include "interpose/comm/slot.h"
-#include "interpose/comm/step_exam.h"
+#include "interpose/comm/step_tracker.h"
 #include "interpose/comm/workspace.h"
 #include "interpose/policy/policy.h"
 
@@ -37,13 +36,6 @@ struct Birth {
   ncclComm_t* handle;
   uint64_t ordinal;  // how many were made from the parent before
   int64_t part;      // tells apart what one call makes: the colour
-};
-
-// One site of a step whose class is not known yet; none where `step` is null.
-struct SiteExam {
-  std::shared_ptr<StepExam> step;
-  uint32_t site = 0;
-  explicit operator bool() const { return step != nullptr; }
 };
 
 class CommState {
@@ -69,7 +61,7 @@ class CommState {
   };
   Decision decide(const Signature& signature, CUstream_st* stream);
   // The calls that decide() counted since the last confirm() or takeBack() took place.
-  void confirm() { sequence_.commit(); }
+  void confirm() { steps_.commit(); }
   // They did not, `signature` among them.
   void takeBack(const Signature& signature);
 
@@ -81,8 +73,8 @@ class CommState {
   // on rank 0.
   BucketLayers* layers() const { return layers_.get(); }
   // Whether the position in a learned period is known, after the calls that were confirmed.
-  bool isOnTrack() const { return sequence_.period() > 0; }
-  std::vector<GradientCall> gradients() const { return sequence_.gradients(); }
+  bool isOnTrack() const { return steps_.sequence().period() > 0; }
+  std::vector<GradientCall> gradients() const { return steps_.sequence().gradients(); }
 
   // The class of an operation on this communicator, and what it multiplies the input by.
   OpClass classOf(ncclRedOp_t op, ncclDataType_t type) const;
@@ -172,9 +164,7 @@ class CommState {
   std::unique_ptr<SlotStrategy> makeStrategy(const Slot& slot) const;
   std::shared_ptr<const HostPlan> hostPlanOf(const Signature& signature) const;
   Slot& makeSlot(const Signature& signature, const Coding& coding, const SlotKey& key);
-  Place placeOf(const std::optional<SignatureTable::Seen>& seen, const Signature& signature);
-  bool noteCaller(uint32_t signatureIndex, const Place& expected, const Place& place);
-  SiteExam examOf(const Place& place, const History& history) const;
+  StepTracker::Observed observe(const Signature& signature, std::optional<uint32_t> index);
   uint64_t captureIdOf(CUstream_st* stream) const;
   CallStats& callOf(uint32_t signatureIndex, const Signature& signature);
   void logCalls();
@@ -193,11 +183,8 @@ class CommState {
   CommFacts facts_;
   Hosts hosts_;  // where the ranks agreed
   SignatureTable signatures_;
-  std::vector<CallStats*> calls_;      // by index of the signature
-  std::vector<CallerCounts> callers_;  // likewise
-  PassthroughNotice notice_;
-  Sequence sequence_;
-  std::shared_ptr<StepExam> exam_;        // of the learned period
+  std::vector<CallStats*> calls_;  // by index of the signature
+  StepTracker steps_;
   std::unique_ptr<BucketLayers> layers_;  // where the ranks agreed
   std::vector<std::unique_ptr<Slot>> slots_;
   std::unique_ptr<ResidualStore> residualStore_;  // from the first slot with feedback on

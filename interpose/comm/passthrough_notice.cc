@@ -2,11 +2,10 @@
 
 namespace cinch {
 
-std::string PassthroughNotice::passed(const Signature& signature, uint32_t index, Reason reason) {
-  hasPassed_ = true;
-  if (isQuiet_) return {};
+std::string PassthroughNotice::passed(const Signature& signature, uint32_t index,
+                                      uint32_t timesPerStep, Reason reason) {
   if (index >= nPassed_.size()) nPassed_.resize(index + 1);
-  if (++nPassed_[index] < kSteps) return {};
+  if (++nPassed_[index] < kSteps * timesPerStep) return {};
   isQuiet_ = true;
   const ReasonText text = textOf(reason);
   const uint64_t nBytes = signature.count * bytesOf(signature.dataType);
@@ -17,10 +16,10 @@ std::string PassthroughNotice::passed(const Signature& signature, uint32_t index
 }
 
 void PassthroughNotice::compressed() {
-  if (!hasPassed_ && hasCompressed_) return;
-  isQuiet_ = isQuiet_ && hasCompressed_;
+  if (nPassed_.empty() && hasCompressed_) return;
+  // The line that it ended comes once.
+  if (!hasCompressed_) isQuiet_ = false;
   hasCompressed_ = true;
-  hasPassed_ = false;
   nPassed_.clear();
 }
 

@@ -18,15 +18,19 @@ class PassthroughNotice {
   // that repeats itself without a known model after some more.
   static constexpr uint32_t kSteps = 50;
 
-  // A call whose signature has that index passed. A text for the log where nothing else has been
-  // compressed for kSteps calls like it: the first time, and once more after something was.
-  std::string passed(const Signature& signature, uint32_t index, Reason reason);
+  // A call passed whose signature has that index, and `timesPerStep` calls of a step have. A text
+  // for the log where nothing else has been compressed for kSteps steps of it: the first time, and
+  // once more after something was.
+  std::string passed(const Signature& signature, uint32_t index, uint32_t timesPerStep,
+                     Reason reason);
   void compressed();
+  // Nothing will be said before a call is compressed again, or ever.
+  bool isQuiet() const { return isQuiet_; }
 
  private:
   std::vector<uint32_t> nPassed_;  // by index of the signature, since a call was compressed
   bool isQuiet_ = false;           // the line has been written
-  bool hasCompressed_ = false, hasPassed_ = false;
+  bool hasCompressed_ = false;
 };
 
 }  // namespace cinch

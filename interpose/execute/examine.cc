@@ -1,13 +1,11 @@
 #include "interpose/execute/examine.h"
 
-#include <array>
 #include <chrono>
 
-#include "common/byte_order.h"
-#include "common/hash.h"
 #include "common/log.h"
 #include "interpose/comm/background.h"
 #include "interpose/comm/caller.h"
+#include "interpose/comm/topic.h"
 #include "interpose/execute/prepare.h"
 
 namespace cinch {
@@ -19,14 +17,8 @@ using Clock = std::chrono::steady_clock;
 // come by then is not known.
 constexpr std::chrono::seconds kLongestCopy{30};
 
-// Of one attempt on a site, the same on all ranks.
-uint64_t topicOf(const StepExam& step, uint32_t site) {
-  constexpr size_t kWidth = sizeof(uint64_t);
-  std::array<uint8_t, 3 * kWidth> facts{};
-  storeLittle(uint64_t{step.epoch}, facts.data());
-  storeLittle(uint64_t{site}, facts.data() + kWidth);
-  storeLittle(uint64_t{step.attempt(site)}, facts.data() + 2 * kWidth);
-  return hashBytes(facts.data(), facts.size());
+uint64_t examTopic(const StepExam::Attempt& attempt) {
+  return topicOf({attempt.epoch, attempt.site, attempt.number});
 }
 
 // The votes of one rank on sites of a step whose calls have been measured.
@@ -35,7 +27,7 @@ class ExamVotes {
   ExamVotes(std::shared_ptr<CommState> comm, std::shared_ptr<StepExam> step,
             const std::vector<uint32_t>& sites)
       : comm_(std::move(comm)), step_(std::move(step)) {
-    for (const uint32_t site : sites) votes_.push_back({site, topicOf(*step_, site)});
+    for (const uint32_t site : sites) attempts_.push_back(step_->attempt(site));
     if (comm_->layers() != nullptr) period_ = comm_->gradients();
   }
 
@@ -48,26 +40,27 @@ class ExamVotes {
   }
 
   void cast() const {
-    for (const auto& [site, topic] : votes_) cast(site, topic);
+    for (const StepExam::Attempt& attempt : attempts_) cast(attempt);
   }
 
  private:
-  struct Vote {
-    uint32_t site;
-    uint64_t topic;
-  };
-
   // Rank 0 needs evidence, the others only must not see the contrary. What cannot be sent is a no,
   // and so is the leaving that follows.
-  void cast(uint32_t site, uint64_t topic) const {
-    const ProcessFacts process{reducesFromAutograd(), isNamedByDdp(site)};
-    const Evidence found = step_->evidence(site, process);
+  void cast(const StepExam::Attempt& attempt) const {
+    const ProcessFacts process{reducesFromAutograd(), isNamedByDdp(attempt.site)};
+    const Evidence found = step_->evidence(attempt.site, process);
     const bool yes = comm_->rank == 0 ? isGradient(found) : !isVeto(found);
-    step_->noteVote(site, found, yes);
+    step_->noteBallot(attempt, {found, yes});
+    if (send(examTopic(attempt), found, yes)) return;
+    comm_->agreement().close();
+    step_->noteBallot(attempt, {found, false});
+  }
+
+  bool send(uint64_t topic, Evidence found, bool yes) const {
     Agreement& channel = comm_->agreement();
     const auto number = static_cast<uint8_t>(found);
     const bool isSent = comm_->rank != 0 || channel.publish(topic, {&number, 1}).ok();
-    if (!isSent || !channel.castVote(topic, yes).ok()) channel.close();
+    return isSent && channel.castVote(topic, yes).ok();
   }
 
   bool isNamedByDdp(uint32_t site) const {
@@ -77,7 +70,7 @@ class ExamVotes {
 
   std::shared_ptr<CommState> comm_;
   std::shared_ptr<StepExam> step_;
-  std::vector<Vote> votes_;
+  std::vector<StepExam::Attempt> attempts_;
   std::vector<GradientCall> period_;
   Clock::time_point deadline_ = Clock::now() + kLongestCopy;
 };
@@ -93,7 +86,7 @@ void vote(const std::shared_ptr<CommState>& comm, const std::shared_ptr<StepExam
 
 // What all ranks know of the site from now on: rank 0's evidence, where nobody vetoed it.
 Result<Evidence> awaitOutcome(CommState& comm, const SiteExam& exam) {
-  const uint64_t topic = topicOf(*exam.step, exam.site);
+  const uint64_t topic = examTopic(exam.step->attempt(exam.site));
   if (comm.commPlan.isReplayed()) {
     const auto recorded = comm.commPlan.pool(topic, 0);
     const auto evidence =
@@ -119,7 +112,7 @@ Result<Evidence> awaitOutcome(CommState& comm, const SiteExam& exam) {
 // A rank that voted no may pass without knowing what the others did.
 Result<Evidence> outcomeOf(CommState& comm, const SiteExam& exam) {
   const auto outcome = awaitOutcome(comm, exam);
-  if (outcome.ok() || exam.step->hasVotedYes(exam.site)) return outcome;
+  if (outcome.ok() || exam.step->ballot(exam.site).isYes) return outcome;
   CINCH_INFO("POLICY", "%s: %s", comm.name.c_str(), outcome.error().message.c_str());
   return Evidence::anotherRank;
 }
@@ -132,9 +125,24 @@ DeviceValues inputOf(const CommState& comm, const Collective& call) {
   return {own == nullptr ? nullptr : own + first * bytesOf(call.type), call.count, call.type};
 }
 
+// A thread of another sort may make the call: PyTorch averages weights from the main thread, by the
+// same call that reduced gradients before. In a replay the gate closes where it has been closed.
+Result<bool> isOpen(const CommState& comm, const CommState::Decision& decision, CallGate& gate) {
+  if (comm.commPlan.isReplayed()) {
+    const uint64_t topic = decision.exam.step->gateTopic(decision.exam.site);
+    const auto recorded = comm.commPlan.pool(topic, 0);
+    if (!recorded.empty() && recorded[0] == gate.begun()) return false;
+  } else if (decision.isContrary) {
+    const auto isClosed = gate.close();
+    CINCH_TRY(isClosed);
+    if (isClosed.value()) return false;
+  }
+  return gate.begin();
+}
+
 // What this rank saw itself says more than that some rank saw it.
 void report(const CommState& comm, const CommState::Decision& decision, Evidence outcome) {
-  const Evidence own = decision.exam.step->voted(decision.exam.site);
+  const Evidence own = decision.exam.step->ballot(decision.exam.site).found;
   const bool isOwn = outcome == Evidence::anotherRank && isVeto(own);
   const char* const text = textOf(isOwn ? own : outcome);
   decision.call->evidence.store(text, std::memory_order_relaxed);
@@ -158,39 +166,36 @@ Result<Reason> awaitExam(const std::shared_ptr<CommState>& comm,
     }
     const auto outcome = outcomeOf(*comm, exam);
     CINCH_TRY(outcome);
-    const bool isLast = step.attempt(exam.site) + 1 == StepExam::kAttempts;
+    const bool isLast = step.attempt(exam.site).number + 1 == StepExam::kAttempts;
     if (outcome.value() == Evidence::tooFewValues && !isLast) {
       step.measureAgain(exam.site);
       return Reason::preparing;
     }
-    if (isGradient(outcome.value()) && !comm->commPlan.isReplayed())
-      step.open(exam.site, comm->agreement().openGate(topicOf(step, exam.site)));
     step.decide(exam.site, outcome.value());
-    if (!isGradient(outcome.value())) giveBack(*comm, *decision.slot);
+    if (!isGradient(outcome.value()))
+      giveBack(*comm, *decision.slot);
+    else if (auto& gate = step.gate(exam.site); gate == nullptr)
+      gate = comm->agreement().openGate(step.gateTopic(exam.site));
     report(*comm, decision, outcome.value());
   }
   return reasonOf(step.outcome(exam.site));
 }
 
-// A thread of another sort makes the call: PyTorch averages weights from the main thread, by the
-// same call that reduced gradients before.
 Result<Reason> passGate(const CommState& comm, const CommState::Decision& decision) {
-  if (!decision.exam) return Reason::none;
-  const auto gate = decision.exam.step->gate(decision.exam.site);
-  if (!gate) return Reason::none;
-  Result<bool> isClosed = false;
-  if (decision.isContrary) isClosed = gate->close();
-  CINCH_TRY(isClosed);
-  if (!isClosed.value()) {
-    const auto isOpen = gate->begin();
-    CINCH_TRY(isOpen);
-    if (isOpen.value()) return Reason::none;
-  }
-  const Evidence own = decision.exam.step->voted(decision.exam.site);
+  CallGate* const gate = gateOf(decision);
+  if (gate == nullptr) return Reason::none;
+  StepExam& step = *decision.exam.step;
+  const uint32_t site = decision.exam.site;
+  const auto open = isOpen(comm, decision, *gate);
+  CINCH_TRY(open);
+  if (open.value()) return Reason::none;
+  const uint64_t nBegun = gate->begun();
+  comm.commPlan.notePool(step.gateTopic(site), 0, {&nBegun, 1});
+  const Evidence own = step.ballot(site).found;
   const Evidence found = decision.isContrary ? Evidence::anotherThread
                          : isVeto(own)       ? own
                                              : Evidence::anotherRank;
-  decision.exam.step->decide(decision.exam.site, found);
+  step.decide(site, found);
   decision.call->evidence.store(textOf(found), std::memory_order_relaxed);
   CINCH_WARN("POLICY", "%s: %s passes from here on: %s", comm.name.c_str(),
              decision.slot->name.c_str(), textOf(found));
@@ -226,18 +231,21 @@ void beginAudit(const CommState& comm, const SiteExam& exam, const Collective& c
   if (exam) exam.step->beginAudit(exam.site, inputOf(comm, call), call.stream);
 }
 
+// Who makes the calls is seen at each of them: here it is values that are asked for.
 void endAudit(const std::shared_ptr<CommState>& comm, const SiteExam& exam, const Collective& call,
               const void* exact_dev) {
-  const auto gate = exam ? exam.step->gate(exam.site) : nullptr;
+  if (!exam || comm->commPlan.isReplayed()) return;
+  const auto gate = exam.step->gate(exam.site);
   if (!gate) return;
   exam.step->endAudit(exam.site, {exact_dev, call.count, call.type}, call.stream);
-  runInBackground([comm, exam, gate, deadline = Clock::now() + kLongestCopy] {
+  const auto attempt = exam.step->attempt(exam.site);
+  runInBackground([comm, step = exam.step, attempt, gate, deadline = Clock::now() + kLongestCopy] {
     useDevice(*comm->resources.device, comm->resources.cudaDevice);
-    const bool isThere = exam.step->hasArrived();
+    const bool isThere = step->hasArrived();
     if (!isThere && !comm->hasFailed() && Clock::now() < deadline) return false;
-    const Evidence found = exam.step->evidence(exam.site, {.reducesFromAutograd = true});
+    const Evidence found = step->evidence(attempt.site, {.reducesFromAutograd = true});
     if (!isThere || !isVeto(found) || found == Evidence::anotherThread) return true;
-    exam.step->noteVote(exam.site, found, false);
+    step->noteBallot(attempt, {found, false});
     gate->closeSoon();
     return true;
   });

@@ -4,10 +4,9 @@
 #include <chrono>
 #include <utility>
 
-#include "common/byte_order.h"
-#include "common/hash.h"
 #include "common/log.h"
 #include "interpose/comm/background.h"
+#include "interpose/comm/topic.h"
 #include "interpose/policy/precision/segments.h"
 
 namespace cinch {
@@ -110,10 +109,7 @@ class Judgement {
 }  // namespace
 
 uint64_t judgementTopic(const Slot& slot, uint64_t call) {
-  uint8_t facts[2 * sizeof(uint64_t)];
-  storeLittle(slot.identity, facts);
-  storeLittle(call, facts + sizeof(uint64_t));
-  return hashBytes(facts, sizeof facts);
+  return topicOf({slot.identity, call});
 }
 
 void judgeInBackground(const std::shared_ptr<CommState>& comm, Slot& slot, uint64_t call,

@@ -1,30 +1,19 @@
 #include "interpose/execute/prepare.h"
 
-#include <array>
-
-#include "common/byte_order.h"
-#include "common/hash.h"
 #include "common/log.h"
 #include "interpose/comm/memory_reserve.h"
+#include "interpose/comm/topic.h"
 #include "interpose/execute/trace.h"
 
 namespace cinch {
 namespace {
 
 // Two votes each time that a slot gets ready.
-uint64_t topicOf(const Slot& slot, uint64_t step) {
-  constexpr size_t kWidth = sizeof(uint64_t);
-  std::array<uint8_t, 3 * kWidth> facts{};
-  storeLittle(slot.identity, facts.data());
-  storeLittle(slot.nGivenBack, facts.data() + kWidth);
-  storeLittle(step, facts.data() + 2 * kWidth);
-  return hashBytes(facts.data(), facts.size());
-}
 uint64_t allocationTopic(const Slot& slot) {
-  return topicOf(slot, 0);
+  return topicOf({slot.identity, slot.nGivenBack, 0});
 }
 uint64_t connectionTopic(const Slot& slot) {
-  return topicOf(slot, 1);
+  return topicOf({slot.identity, slot.nGivenBack, 1});
 }
 
 void refuse(Slot& slot, const std::string& why) {

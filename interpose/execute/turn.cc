@@ -4,10 +4,9 @@
 #include <array>
 #include <chrono>
 
-#include "common/byte_order.h"
-#include "common/hash.h"
 #include "common/log.h"
 #include "interpose/comm/background.h"
+#include "interpose/comm/topic.h"
 
 namespace cinch {
 namespace {
@@ -24,10 +23,7 @@ static_assert(kStrategies == std::size(kStrategyTexts));
 constexpr std::chrono::seconds kPatience{30}, kShortestWait{60};
 
 uint64_t poolTopic(const Slot& slot, uint64_t round) {
-  uint8_t facts[2 * sizeof(uint64_t)];
-  storeLittle(slot.identity, facts);
-  storeLittle(round, facts + sizeof(uint64_t));
-  return hashBytes(facts, sizeof facts);
+  return topicOf({slot.identity, round});
 }
 
 // One round of one slot, which this rank has timed.

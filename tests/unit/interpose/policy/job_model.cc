@@ -37,12 +37,28 @@ bool JobModel::call(const Signature& signature, std::span<const Caller> callers,
   const bool large = isLarge(facts_.params, comm_, signature);
   place_ = seen ? sequence_.observe(signature, seen->index, large)
                 : sequence_.observeUnknown(signature, large);
+  const bool isLost = place_.kind == Place::Kind::unknown;
+  const auto expected = !seen    ? std::nullopt
+                        : isLost ? sequence_.expected(seen->index)
+                                 : std::optional(place_);
+  if (seen) noteCallers(seen->index, expected.value_or(Place{}), callers);
   sequence_.commit();
-  noteCallers(callers);
   if (!seen) return false;
   const History history{seen->before, place_, nullptr, sequence_.timesPerPeriod(seen->index)};
-  if (decide(facts_.params, comm_, signature, history) != Reason::none) return false;
-  return examine(callers, sampleOf);
+  const Reason reason = decide(facts_.params, comm_, signature, history);
+  if (reason == Reason::none) return examine(callers, sampleOf);
+  if (reason == Reason::unplaced && expected && exam_)
+    measureWhileLost(*expected, callers, sampleOf);
+  return false;
+}
+
+// As StepTracker and endMeasured() do: the ranks vote when the position is known again.
+void JobModel::measureWhileLost(const Place& expected, std::span<const Caller> callers,
+                                const SampleOf& sampleOf) {
+  if (exam_->period != sequence_.learned()) return;
+  Site& site = exam_->sites[expected.slot];
+  if (site.phase == Phase::measuring) measure(site, callers, sampleOf, false);
+  if (sequence_.period() > 0) vote(true);
 }
 
 void JobModel::noteElsewhere(const Signature& signature, std::span<const Caller> callers) {
@@ -59,18 +75,46 @@ std::optional<Evidence> JobModel::outcome() const {
   return site.outcome;
 }
 
-void JobModel::noteCallers(std::span<const Caller> callers) {
-  if (place_.kind == Place::Kind::unknown) return;
-  if (!exam_ || exam_->epoch != place_.epoch) {
+void JobModel::noteCallers(uint32_t index, const Place& expected, std::span<const Caller> callers) {
+  if (index >= ever_.size()) ever_.resize(index + 1);
+  ever_[index].resize(callers.size());
+  for (size_t rank = 0; rank < callers.size(); ++rank) ever_[index][rank].add(callers[rank]);
+  if (expected.kind == Place::Kind::unknown) return;
+  openExam(expected, callers.size());
+  if (!exam_ || exam_->period != sequence_.learned()) return;
+  for (size_t rank = 0; rank < callers.size(); ++rank)
+    exam_->ranks[rank].note(expected.position, callers[rank], ever_[index][rank]);
+}
+
+// As StepTracker::examOf().
+void JobModel::openExam(const Place& expected, size_t nRanks) {
+  const bool isLost = place_.kind == Place::Kind::unknown;
+  const uint32_t epoch = expected.epoch + (isLost ? 1 : 0);
+  if (!exam_ || exam_->period != sequence_.learned()) {
+    if (isLost) return;
     const StepEvidence nothing(sequence_.step());
     exam_ = std::make_unique<Exam>();
-    exam_->epoch = place_.epoch;
-    exam_->ranks.assign(callers.size(), nothing);
+    exam_->period = sequence_.learned();
+    exam_->epoch = epoch;
+    exam_->ranks.assign(nRanks, nothing);
     exam_->sites.resize(nothing.step().nSlots());
-    for (Site& site : exam_->sites) site.samples.resize(callers.size());
+    for (Site& site : exam_->sites) site.samples.resize(nRanks);
   }
-  for (size_t rank = 0; rank < callers.size(); ++rank)
-    exam_->ranks[rank].note(place_.position, callers[rank]);
+  if (exam_->epoch != epoch) reopen(epoch);
+}
+
+// As StepExam::reopen(): the last results are kept.
+void JobModel::reopen(uint32_t epoch) {
+  exam_->epoch = epoch;
+  for (StepEvidence& rank : exam_->ranks) rank.forgetCallers();
+  for (Site& site : exam_->sites) {
+    std::vector<std::vector<SampledCall>> samples = std::move(site.samples);
+    for (auto& ofRank : samples)
+      if (ofRank.size() == kMeasuredCalls) ofRank.erase(ofRank.begin());
+    site = {};
+    site.samples = std::move(samples);
+    site.nCalls = kMeasuredCalls - 1;
+  }
 }
 
 // As awaitExam() does.
@@ -89,19 +133,20 @@ bool JobModel::examine(std::span<const Caller> callers, const SampleOf& sampleOf
     }
   }
   if (site.phase == Phase::measuring) {
-    measure(site, callers, sampleOf);
+    measure(site, callers, sampleOf, true);
     return false;
   }
   site.isClosed = site.isClosed || !std::ranges::equal(callers, site.callers);
   return isGradient(site.outcome) && !site.isClosed;
 }
 
-void JobModel::measure(Site& site, std::span<const Caller> callers, const SampleOf& sampleOf) {
-  if (site.nCalls == 0) site.callers.assign(callers.begin(), callers.end());
+void JobModel::measure(Site& site, std::span<const Caller> callers, const SampleOf& sampleOf,
+                       bool isPlaced) {
+  if (site.callers.empty()) site.callers.assign(callers.begin(), callers.end());
   for (size_t rank = 0; rank < callers.size(); ++rank) site.samples[rank].push_back(sampleOf(rank));
   if (++site.nCalls < kMeasuredCalls) return;
   site.phase = Phase::voting;
-  vote(false);
+  if (isPlaced) vote(false);
 }
 
 // As StepExam::takeUnvoted(): on all sites once each has been measured, or where the program comes

@@ -60,16 +60,22 @@ class JobModel {
     std::vector<Caller> callers;                    // by rank, of its first measured call
     std::vector<std::vector<SampledCall>> samples;  // by rank
   };
-  // Of one epoch.
+  // Of one learned period.
   struct Exam {
-    uint32_t epoch;
+    uint32_t period, epoch;
     std::vector<StepEvidence> ranks;
     std::vector<Site> sites;
   };
 
-  void noteCallers(std::span<const Caller> callers);
+  // Of a call whose place is known, or will be `expected` if the period goes on.
+  void noteCallers(uint32_t index, const Place& expected, std::span<const Caller> callers);
+  void openExam(const Place& expected, size_t nRanks);
+  void reopen(uint32_t epoch);
   bool examine(std::span<const Caller> callers, const SampleOf& sampleOf);
-  void measure(Site& site, std::span<const Caller> callers, const SampleOf& sampleOf);
+  void measureWhileLost(const Place& expected, std::span<const Caller> callers,
+                        const SampleOf& sampleOf);
+  void measure(Site& site, std::span<const Caller> callers, const SampleOf& sampleOf,
+               bool isPlaced);
   void vote(bool isUrgent);
   void judge();
   Evidence count(uint32_t site) const;
@@ -79,7 +85,8 @@ class JobModel {
   SignatureTable signatures_;
   Sequence sequence_;
   Place place_;
-  std::vector<bool> reducesFromAutograd_;  // by rank
+  std::vector<bool> reducesFromAutograd_;        // by rank
+  std::vector<std::vector<CallerCounts>> ever_;  // by index of the signature, then by rank
   std::unique_ptr<Exam> exam_;
 };
 

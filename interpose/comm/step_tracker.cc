@@ -1,0 +1,61 @@
+#include "interpose/comm/step_tracker.h"
+
+#include <chrono>
+#include <utility>
+
+#include "interpose/comm/background.h"
+#include "interpose/comm/caller.h"
+
+namespace cinch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Its memory is being written to. What an aborted communicator has enqueued may never end.
+void keepUntilArrived(const std::shared_ptr<StepExam>& exam) {
+  constexpr std::chrono::seconds kLongEnough{60};
+  const auto deadline = Clock::now() + kLongEnough;
+  runInBackground([exam, deadline] { return exam->hasArrived() || Clock::now() > deadline; });
+}
+
+}  // namespace
+
+StepTracker::Observed StepTracker::observe(const Signature& signature,
+                                           std::optional<uint32_t> index, bool isLarge) {
+  if (!index) return {sequence_.observeUnknown(signature, isLarge)};
+  if (*index >= callers_.size()) callers_.resize(*index + 1);
+  callers_[*index].add(currentCaller());
+  Observed call{sequence_.observe(signature, *index, isLarge)};
+  const bool isLost = call.place.kind == Place::Kind::unknown;
+  const auto expected = isLost ? sequence_.expected(*index) : call.place;
+  if (!expected) return call;
+  const SiteExam exam = examOf(*expected, isLost);
+  if (!exam) return call;
+  call.isContrary = exam_->note(expected->position, currentCaller(), callers_[*index]);
+  // What is gathered is nobody's gradient, and has no site.
+  if (signature.kind != CallKind::allGather) call.exam = exam;
+  return call;
+}
+
+// A new period is examined, and one that goes on after a surprise anew: the program may do
+// something else now. The epoch in which it will go on is the next one.
+SiteExam StepTracker::examOf(const Place& place, bool isLost) {
+  const uint32_t epoch = place.epoch + (isLost ? 1 : 0);
+  if (!exam_ || exam_->period != sequence_.learned()) {
+    if (isLost) return {};
+    const auto before = std::exchange(
+        exam_,
+        std::make_shared<StepExam>(sequence_.learned(), sequence_.step(), resources_, nRanks_));
+    exam_->begin(epoch);
+    if (before && !before->hasArrived()) keepUntilArrived(before);
+  }
+  if (exam_->epoch() != epoch) exam_->reopen(epoch);
+  return {exam_, place.slot};
+}
+
+void StepTracker::takeBack() {
+  sequence_.takeBack();
+  if (exam_) exam_->takeBack();
+}
+
+}  // namespace cinch

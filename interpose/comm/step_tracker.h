@@ -1,0 +1,54 @@
+// Where in the training step a communicator's calls stand, who makes them, and the exam of the
+// period that was learned.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "interpose/comm/passthrough_notice.h"
+#include "interpose/comm/step_exam.h"
+#include "interpose/policy/sequence.h"
+
+namespace cinch {
+
+// One site of a step whose class is to be found out, or is known; none where `step` is null.
+struct SiteExam {
+  std::shared_ptr<StepExam> step;
+  uint32_t site = 0;
+  explicit operator bool() const { return step != nullptr; }
+};
+
+class StepTracker {
+ public:
+  // `resources` must outlive it; used from the first call that has a place on.
+  StepTracker(const CommResources& resources, int nRanks)
+      : resources_(resources), nRanks_(nRanks) {}
+
+  struct Observed {
+    Place place;
+    // Of a reduction that has a place, or will have it if the period goes on after a surprise.
+    SiteExam exam{};
+    bool isContrary = false;  // another sort of thread makes it than when it was found a gradient
+  };
+  // A call of the calling thread, to be committed or taken back. `index` is that of its signature,
+  // none where the table of signatures is full.
+  Observed observe(const Signature& signature, std::optional<uint32_t> index, bool isLarge);
+  void commit() { sequence_.commit(); }
+  void takeBack();
+
+  const Sequence& sequence() const { return sequence_; }
+
+  PassthroughNotice notice;
+
+ private:
+  SiteExam examOf(const Place& place, bool isLost);
+
+  const CommResources& resources_;
+  const int nRanks_;
+  Sequence sequence_;
+  std::vector<CallerCounts> callers_;  // by index of the signature
+  std::shared_ptr<StepExam> exam_;     // of the learned period
+};
+
+}  // namespace cinch
