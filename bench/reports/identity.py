@@ -20,6 +20,9 @@ GENERATED = {
     "identity_weights": ("weights_runs", "weights_taken", "gradients_found"),
     "identity_streams": ("streams", "stream_failures", "stream_share", "vetoes_matter"),
 }
+# What they have to show. identity_weights itself passes with less, as long as that is known to be missed.
+LEAST_SHARES = {"gradients_found": 0.99, "stream_share": 0.95}
+NONE_OF = ("exact_failures", "weights_taken", "stream_failures")
 CAPTURES = ("Defaults.test_captures_of_one_rank_alone_change_nothing",
             "Defaults.test_captures_at_random_change_nothing")
 N_CAPTURE_PROGRAMS = 300
@@ -93,4 +96,13 @@ def measure():
         passed = passed and is_good
     captures = capture_programs()
     figures["capture_programs"] = "pass" if captures else "fail"
-    return figures, passed and captures
+    return figures, passed and captures and holds(figures)
+
+
+def holds(figures):
+    """Whether all figures are there and as they have to be."""
+    if any(figures[name] is None for name in figures):
+        return False
+    return (all(figures[name] == 0 for name in NONE_OF)
+            and all(figures[name] >= least for name, least in LEAST_SHARES.items())
+            and figures["vetoes_matter"] == "4/4")

@@ -118,9 +118,9 @@ Result<void> ControlClient::start() {
   CINCH_TRY(reader);
   auto id = reader.value()->add(output_.socket().fd(), *this);
   CINCH_TRY(id);
-  reader_ = reader.value();
-  id_ = id.value();
-  output_.attach(reader_, id_);
+  watch_.reader = reader.value();
+  watch_.id = id.value();
+  output_.attach(watch_.reader, watch_.id);
   return {};
 }
 
@@ -179,7 +179,7 @@ void ControlClient::propose(const CloseProposal& proposal, bool mayWait) {
 
 void ControlClient::end() {
   leave("this rank has left");
-  if (reader_ != nullptr) reader_->remove(id_);
+  if (watch_.reader != nullptr) watch_.reader->remove(watch_.id);
   output_.close();
 }
 

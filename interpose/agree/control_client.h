@@ -116,8 +116,11 @@ class ControlClient final : public ControlReader::Connection,
   const uint64_t nonce_;
   const bool isChild_;
   const pid_t owner_ = getpid();
-  ControlReader* reader_ = nullptr;
-  uint64_t id_ = 0;
+  // What receives for it, and its number there; null before start().
+  struct Watch {
+    ControlReader* reader = nullptr;
+    uint64_t id = 0;
+  } watch_;
   ControlOutput output_;
   MessageReader input_;             // the reader's
   std::optional<GateTable> gates_;  // from start() on

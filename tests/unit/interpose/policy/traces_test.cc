@@ -1,0 +1,156 @@
+// What frameworks send, recorded, replayed through the policy. See tests/traces/README.md.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/unit/interpose/policy/replay.h"
+
+namespace cinch {
+namespace {
+
+using TraceNames = std::set<std::string>;
+
+// What is wrong today. Whoever puts one right takes it off its list.
+//
+// Gradients that are never compressed: all of them could be, but for
+// - Horovod's buffers, whose content is a matter of time;
+// - ddp_deep and ddp_resnet50, which were recorded with the same batches on both ranks: the input
+// is
+//   the result then, as weights are, which is a veto;
+// - ddp_powersgd_hook, whose large reductions end in the fifth step, while they are measured.
+const TraceNames kNeverCompressed = {"ddp_buffers_5_percent",
+                                     "ddp_contrastive",
+                                     "ddp_counts_beside_gradients",
+                                     "ddp_deep",
+                                     "ddp_frozen_5_percent",
+                                     "ddp_powersgd_hook",
+                                     "ddp_resnet50",
+                                     "deepspeed_zero1",
+                                     "deepspeed_zero1_bf16",
+                                     "deepspeed_zero2",
+                                     "deepspeed_zero2_bf16",
+                                     "fsdp1_hybrid",
+                                     "fsdp1_one_unit",
+                                     "fsdp1_one_unit_old",
+                                     "fsdp1_units",
+                                     "fsdp1_units_old",
+                                     "fsdp2_bf16",
+                                     "fsdp2_hybrid",
+                                     "fsdp2_units",
+                                     "fsdp2_units_old",
+                                     "hooks_on_gradients",
+                                     "horovod",
+                                     "jax_scan",
+                                     "loop_over_gradients",
+                                     "megatron_ddp",
+                                     "megatron_ddp_with_overlap",
+                                     "megatron_distributed_optimizer",
+                                     "megatron_tensor_and_data_parallel",
+                                     "megatron_tensor_parallel",
+                                     "tensor_parallel_with_fsdp2",
+                                     "trainer_lora",
+                                     "trainer_lora_old",
+                                     "trainer_lora_with_evaluation",
+                                     "trainer_plain",
+                                     "trainer_with_accumulation",
+                                     "trainer_with_evaluation",
+                                     "zero1_deep",
+                                     "zero2_deep"};
+// Gradients that are compressed later than in the ninth step, or not again for long after an
+// evaluation or a change of the buckets: some steps should do. ddp_gan's generator gets the same
+// noise on both ranks, which is the veto again.
+const TraceNames kPartlyCompressed = {"ddp_evaluation_by_reductions",
+                                      "ddp_evaluation_with_unequal_gathers",
+                                      "ddp_evaluation_with_unequal_gathers_old",
+                                      "ddp_frozen_midway",
+                                      "ddp_gan",
+                                      "ddp_wrapped_three_times",
+                                      "ema_of_weights",
+                                      "fsdp2_deep_evaluations",
+                                      "fsdp2_deep_hybrid",
+                                      "weights_averaged_at_each_stage"};
+
+// Of all communicators of a trace.
+struct Outcome {
+  uint64_t gradients = 0, compressed = 0, wrongCalls = 0;
+  uint64_t gradientsSinceExam = 0, compressedSinceExam = 0;
+  bool isSoonLearned = true;  // wherever gradients are reduced
+};
+
+// bench/report adaptive reads what these tests record.
+void recordFigures(const std::string& name, const test::Replay& found) {
+  const double nGradients = static_cast<double>(std::max<uint64_t>(found.gradientsSinceExam, 1));
+  testing::Test::RecordProperty(name + ".locked_step", found.lockedStep);
+  testing::Test::RecordProperty(name + ".wrong",
+                                static_cast<int>(found.wrongSlots + found.wrongCalls));
+  testing::Test::RecordProperty(
+      name + ".right", std::to_string(static_cast<double>(found.compressedSinceExam) / nGradients));
+}
+
+template <class See>
+Outcome replayAll(const std::string& name, const See& see) {
+  constexpr int kSoon = 8;
+  const test::Trace trace = test::readTrace(name);
+  Outcome outcome;
+  for (int comm = 0; comm < static_cast<int>(trace.nRanks.size()); ++comm) {
+    const test::Replay found = test::replay(trace, comm);
+    see(comm, found);
+    outcome.gradients += found.gradients;
+    outcome.compressed += found.compressed;
+    outcome.wrongCalls += found.wrongCalls;
+    outcome.gradientsSinceExam += found.gradientsSinceExam;
+    outcome.compressedSinceExam += found.compressedSinceExam;
+    const bool isSoon = found.lockedStep >= 0 && found.lockedStep <= kSoon;
+    outcome.isSoonLearned = outcome.isSoonLearned && (found.gradients == 0 || isSoon);
+  }
+  return outcome;
+}
+
+Outcome replayAll(const std::string& name) {
+  return replayAll(name, [](int, const test::Replay&) {});
+}
+
+TEST(Traces, NoResidualIsEverOnAWrongSlot) {
+  ASSERT_GE(test::traceNames().size(), 20u);
+  for (const std::string& name : test::traceNames()) {
+    const auto see = [&name](int comm, const test::Replay& found) {
+      EXPECT_EQ(found.wrongSlots, 0u) << name << " communicator " << comm;
+      recordFigures(comm == 0 ? name : name + "_" + std::to_string(comm), found);
+    };
+    replayAll(name, see);
+  }
+}
+
+TEST(Traces, WhatHoldsNoGradientsIsNeverCompressed) {
+  for (const std::string& name : test::traceNames())
+    EXPECT_EQ(replayAll(name).wrongCalls, 0u) << name;
+}
+
+TEST(Traces, GradientsAreCompressedSoonAndThenAllOfThem) {
+  for (const std::string& name : test::traceNames()) {
+    const Outcome outcome = replayAll(name);
+    if (outcome.gradients == 0) continue;
+    const bool areAllCompressed =
+        outcome.compressedSinceExam * 100 >= outcome.gradientsSinceExam * 99;
+    const bool isRight = outcome.compressed > 0 && outcome.isSoonLearned && areAllCompressed;
+    EXPECT_EQ(outcome.compressed == 0, kNeverCompressed.contains(name)) << name;
+    EXPECT_EQ(outcome.compressed > 0 && !isRight, kPartlyCompressed.contains(name)) << name;
+  }
+}
+
+TEST(Traces, WhatIsKnownToBeWrongIsThere) {
+  for (const TraceNames& names : {kNeverCompressed, kPartlyCompressed})
+    for (const std::string& name : names) EXPECT_FALSE(test::readTrace(name).calls.empty());
+}
+
+TEST(Traces, WhatCannotBeToldApartGetsNoFeedback) {
+  for (const char* name :
+       {"horovod", "megatron_tensor_parallel", "tensor_parallel", "tensor_parallel_by_sequence"}) {
+    const test::Trace trace = test::readTrace(name);
+    for (int comm = 0; comm < static_cast<int>(trace.nRanks.size()); ++comm)
+      EXPECT_EQ(test::replay(trace, comm).withFeedback, 0u) << name << " communicator " << comm;
+  }
+}
+
+}  // namespace
+}  // namespace cinch
