@@ -204,8 +204,7 @@ Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process)
   if (isAllReduce && process.isNamedByDdp) return Evidence::ddpMessages;
   if (!hasTwoSignatures()) return Evidence::oneSignature;
   if (values_[slot] == ValueVerdict::accumulating) return Evidence::accumulating;
-  if (isWholeWithoutVetoes()) return Evidence::wholeModel;
-  return hasVetoes() ? Evidence::besideVetoes : Evidence::notTheModel;
+  return ofWholeModel();
 }
 
 // What is left of a step's buckets after the backward pass is reduced last, by the main thread,
@@ -244,27 +243,34 @@ bool StepEvidence::hasTwoSignatures() const {
   });
 }
 
-// Where threads say who reduces, results may go on from each other: so do gradients whose mean
-// changes by more than their noise.
-bool StepEvidence::hasVeto(uint32_t slot) const {
-  return vetoOn(slot) || values_[slot] == ValueVerdict::accumulating;
-}
-
-bool StepEvidence::hasVetoes() const {
-  for (uint32_t slot = 0; slot < values_.size(); ++slot)
-    if (hasVeto(slot)) return true;
-  return false;
-}
-
-// Counts beside the gradients of a step are not needed for the size of the model. Where weights are
-// averaged, some may have changed too much to be recognised; but the model is not whole without the
-// others. More than the model is something besides its gradients, which nothing tells from them.
-bool StepEvidence::isWholeWithoutVetoes() const {
-  if (step_.isSharded) return !hasVetoes();
+// Counts beside the gradients of a step are not needed for the size of the model. Weights may be
+// recognised in a part of the sites alone: where some of a period are weights, all may be. Nor is
+// anything known where one has not been measured. More than the model is something besides its
+// gradients, which nothing tells from them.
+Evidence StepEvidence::ofWholeModel() const {
   uint64_t values = 0;
-  for (uint32_t slot = 0; slot < values_.size(); ++slot)
-    if (!hasVeto(slot)) values += reductionOf(slot).signature.count;
-  return step_.isWhole(values) && values <= step_.parameters;
+  bool hasCounts = false, isMeasured = true;
+  for (uint32_t slot = 0; slot < values_.size(); ++slot) {
+    switch (values_[slot]) {
+      case ValueVerdict::alike:
+      case ValueVerdict::accumulating:
+        return Evidence::besideVetoes;
+      case ValueVerdict::integers:
+      case ValueVerdict::gatheredBySums:
+        hasCounts = true;
+        break;
+      case ValueVerdict::tooFew:
+        isMeasured = false;
+        break;
+      case ValueVerdict::unsuspicious:
+        values += reductionOf(slot).signature.count;
+    }
+  }
+  const bool isWhole =
+      step_.isSharded ? !hasCounts : step_.isWhole(values) && values <= step_.parameters;
+  if (!isMeasured) return Evidence::tooFewValues;
+  if (isWhole) return Evidence::wholeModel;
+  return hasCounts ? Evidence::besideVetoes : Evidence::notTheModel;
 }
 
 }  // namespace cinch

@@ -156,9 +156,7 @@ class StepEvidence {
   Evidence fromAutograd(uint32_t slot) const;
   Evidence fromElsewhere(uint32_t slot, const ProcessFacts& process) const;
   bool hasTwoSignatures() const;
-  bool hasVeto(uint32_t slot) const;
-  bool hasVetoes() const;
-  bool isWholeWithoutVetoes() const;
+  Evidence ofWholeModel() const;
   bool completesModel(uint32_t slot) const;
   bool isOneOfEachStepFromElsewhere() const;
 
