@@ -1,0 +1,196 @@
+#include "interpose/comm/step_exam.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+
+#include "interpose/comm/caller.h"
+#include "interpose/comm/memory_reserve.h"
+#include "tests/unit/interpose/support/ranks.h"
+
+namespace cinch {
+namespace {
+
+using test::fakeDevice;
+using test::fakeDeviceTable;
+
+constexpr uint64_t kCount = 5000, kOtherCount = 300000;
+constexpr uint32_t kBucket = 0, kOther = 1;
+
+TrainingStep twoBuckets() {
+  const Signature bucket{CallKind::allReduce, OpClass::sum, ncclFloat32, kCount};
+  const Signature other{CallKind::allReduce, OpClass::sum, ncclFloat32, kOtherCount};
+  return {.calls = {{bucket, kBucket, true, false}, {other, kOther, true, false}},
+          .isPlaced = true,
+          .parameters = kCount + kOtherCount};
+}
+
+// One of two ranks, whose inputs and results are drawn anew for each call.
+class StepExamTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    test::resetFakes();
+    resources_.device = &fakeDeviceTable();
+    exam_ = std::make_unique<StepExam>(1, twoBuckets(), resources_, 2);
+    exam_->begin(7);
+  }
+  void TearDown() override {
+    test::setEventsPending(false);
+    exam_.reset();
+    MemoryReserve::instance().release();
+  }
+
+  void call(uint32_t site, Caller caller = Caller::autograd) {
+    exam_->note(site, caller, {});
+    std::normal_distribution<float> value;
+    std::vector<float> input(site == kBucket ? kCount : kOtherCount), output(input.size());
+    for (size_t i = 0; i < input.size(); ++i) {
+      input[i] = value(random_);
+      output[i] = input[i] + value(random_);
+    }
+    exam_->beginCall(site, {input.data(), input.size(), ncclFloat32}, nullptr);
+    exam_->endCall(site, {output.data(), output.size(), ncclFloat32}, nullptr);
+  }
+  void steps(uint32_t n) {
+    for (uint32_t i = 0; i < n; ++i)
+      for (const uint32_t site : {kBucket, kOther}) call(site);
+  }
+  Evidence found(uint32_t site) { return exam_->evidence(site, {.reducesFromAutograd = true}); }
+
+  CommResources resources_;
+  std::unique_ptr<StepExam> exam_;
+  std::mt19937 random_{1};
+};
+
+TEST_F(StepExamTest, AllSitesAreVotedOnOnceAllHaveBeenMeasured) {
+  steps(StepExam::kCalls - 1);
+  call(kBucket);
+  EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::voting);
+  EXPECT_TRUE(exam_->takeUnvoted(false).empty()) << "the other one may say that this is no model";
+  call(kOther);
+  EXPECT_EQ(exam_->takeUnvoted(false), (std::vector<uint32_t>{kBucket, kOther}));
+  EXPECT_TRUE(exam_->takeUnvoted(true).empty()) << "each once";
+  EXPECT_TRUE(isGradient(found(kBucket)) && isGradient(found(kOther)));
+}
+
+TEST_F(StepExamTest, SeveralCallsOfASiteInAGroupAreOne) {
+  std::vector<float> values(kCount, 1.0f);
+  const DeviceValues buffer{values.data(), kCount, ncclFloat32};
+  for (uint32_t i = 0; i < StepExam::kCalls; ++i) exam_->beginCall(kBucket, buffer, nullptr);
+  exam_->endCall(kBucket, buffer, nullptr);
+  exam_->endCall(kBucket, buffer, nullptr);
+  EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::measuring);
+}
+
+TEST_F(StepExamTest, WhatWasNotMadeIsNotMeasured) {
+  std::vector<float> values(kCount, 1.0f);
+  const DeviceValues buffer{values.data(), kCount, ncclFloat32};
+  for (uint32_t i = 0; i < StepExam::kCalls; ++i) {
+    exam_->beginCall(kBucket, buffer, nullptr);
+    exam_->takeBack();
+    exam_->endCall(kBucket, buffer, nullptr);
+  }
+  EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::measuring);
+}
+
+TEST_F(StepExamTest, WhatHasNotArrivedIsNotKnown) {
+  steps(StepExam::kCalls);
+  test::setEventsPending(true);
+  EXPECT_FALSE(exam_->hasArrived());
+  EXPECT_EQ(found(kBucket), Evidence::tooFewValues);
+  test::setEventsPending(false);
+  EXPECT_TRUE(isGradient(found(kBucket)));
+}
+
+// Ranks count their calls alike, whatever each of their devices refuses.
+TEST_F(StepExamTest, WhateverTheDeviceRefusesThePhasesAreTheSame) {
+  const size_t before = fakeDevice().calls.size();
+  steps(StepExam::kCalls);
+  const auto nCalls = static_cast<int>(fakeDevice().calls.size() - before);
+  ASSERT_GT(nCalls, 0);
+  for (int refused = 0; refused < nCalls; ++refused) {
+    exam_ = std::make_unique<StepExam>(1, twoBuckets(), resources_, 2);
+    MemoryReserve::instance().release();  // so that it is asked for again
+    fakeDevice().failAt = static_cast<int>(fakeDevice().calls.size()) + refused;
+    steps(StepExam::kCalls);
+    fakeDevice().failAt = -1;
+    EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::voting) << refused;
+    EXPECT_EQ(exam_->phase(kOther), StepExam::Phase::voting) << refused;
+    EXPECT_EQ(exam_->takeUnvoted(false).size(), 2u) << refused;
+  }
+}
+
+TEST_F(StepExamTest, AnotherThreadContradictsOnlyWhatWasFoundToBeAGradient) {
+  steps(StepExam::kCalls);
+  EXPECT_FALSE(exam_->note(kBucket, Caller::other, {})) << "nothing has been found yet";
+  exam_->reopen(8);
+  call(kBucket);
+  exam_->decide(kBucket, Evidence::autogradThreads);
+  EXPECT_FALSE(exam_->note(kBucket, Caller::autograd, {}));
+  EXPECT_TRUE(exam_->note(kBucket, Caller::other, {}));
+  exam_->decide(kBucket, Evidence::anotherThread);
+  EXPECT_FALSE(exam_->note(kBucket, Caller::other, {}));
+}
+
+TEST_F(StepExamTest, AfterABreakOneCallOfASiteIsEnough) {
+  steps(StepExam::kCalls);
+  exam_->decide(kBucket, Evidence::autogradThreads);
+  exam_->reopen(8);
+  EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::measuring);
+  call(kBucket);
+  EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::voting);
+  EXPECT_TRUE(isGradient(found(kBucket)));
+}
+
+// The background thread may be late: the period has been broken since.
+TEST_F(StepExamTest, ALateBallotDoesNotCountForTheNextAttempt) {
+  const auto before = exam_->attempt(kBucket);
+  exam_->reopen(8);
+  exam_->noteBallot(before, {Evidence::autogradThreads, true});
+  EXPECT_FALSE(exam_->ballot(kBucket).isYes);
+  exam_->noteBallot(exam_->attempt(kBucket), {Evidence::autogradThreads, true});
+  EXPECT_TRUE(exam_->ballot(kBucket).isYes);
+  exam_->measureAgain(kBucket);
+  EXPECT_FALSE(before == exam_->attempt(kBucket));
+}
+
+TEST_F(StepExamTest, AClosedGateIsReplacedByOneWithAnotherTopic) {
+  const uint64_t first = exam_->gateTopic(kBucket);
+  EXPECT_NE(first, exam_->gateTopic(kOther));
+  exam_->reopen(8);
+  EXPECT_EQ(exam_->gateTopic(kBucket), first) << "it outlasts epochs";
+  exam_->gate(kBucket) = std::make_shared<CallGate>(
+      first, [](const CloseProposal&, bool) {}, uint64_t{0});
+  exam_->decide(kBucket, Evidence::autogradThreads);
+  EXPECT_EQ(exam_->gateTopic(kBucket), first);
+  exam_->decide(kBucket, Evidence::anotherThread);
+  EXPECT_EQ(exam_->gate(kBucket), nullptr);
+  EXPECT_NE(exam_->gateTopic(kBucket), first);
+}
+
+TEST_F(StepExamTest, AnAuditSeesValuesThatHaveBecomeAlike) {
+  steps(StepExam::kCalls);
+  exam_->decide(kBucket, Evidence::autogradThreads);
+  std::vector<float> weights(kCount);
+  std::normal_distribution<float> value;
+  for (float& weight : weights) weight = value(random_);
+  const DeviceValues same{weights.data(), kCount, ncclFloat32};
+  exam_->beginAudit(kBucket, same, nullptr);
+  exam_->endAudit(kBucket, same, nullptr);
+  EXPECT_EQ(found(kBucket), Evidence::alike);
+}
+
+TEST(Caller, IsNamedByItsThread) {
+  EXPECT_EQ(currentCaller(), Caller::other);
+  Caller found = Caller::other;
+  std::thread named([&found] {
+    pthread_setname_np(pthread_self(), "pt_autograd_3");
+    found = currentCaller();
+  });
+  named.join();
+  EXPECT_EQ(found, Caller::autograd);
+}
+
+}  // namespace
+}  // namespace cinch
