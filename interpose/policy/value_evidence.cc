@@ -25,6 +25,12 @@ size_t nonZeros(const std::vector<float>& values) {
   return static_cast<size_t>(std::ranges::count_if(values, [](float value) { return value != 0; }));
 }
 
+// Whether their values are of the same places.
+bool isComparable(const SampledCall& call, const SampledCall& other) {
+  const size_t n = other.output.size();
+  return call.output.size() == n && (call.input.size() == n || call.input.empty());
+}
+
 bool isMeasured(const std::vector<float>& values) {
   return areFinite(values) && nonZeros(values) >= kEnoughValues;
 }
@@ -126,7 +132,7 @@ ValueVerdict judgeValues(std::span<const SampledCall> calls, const SampledRuns& 
                          const Vetoes& vetoes) {
   std::vector<const SampledCall*> measured;
   for (const SampledCall& call : calls) {
-    if (!isMeasured(call.output)) continue;
+    if (!isComparable(call, calls.back()) || !isMeasured(call.output)) continue;
     if (vetoes.gatheredBySums && isGatheredBySums(call, runs.runLength))
       return ValueVerdict::gatheredBySums;
     const bool hasInput = isMeasured(call.input);

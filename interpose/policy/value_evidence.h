@@ -35,7 +35,8 @@ struct Vetoes {
   bool alike = true, integers = true, gatheredBySums = true, accumulating = true;
 };
 
-// Of calls of one site in successive periods, in order, among `nRanks` ranks. At least one call.
+// Of calls of one site in successive periods, in order, among `nRanks` ranks. Calls whose places
+// are not those of the last one say nothing.
 ValueVerdict judgeValues(std::span<const SampledCall> calls, const SampledRuns& runs, int nRanks,
                          const Vetoes& vetoes = {});
 

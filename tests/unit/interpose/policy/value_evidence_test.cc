@@ -80,6 +80,25 @@ Job gradients(double noise, int nRanks, bool averages = true, bool isBfloat16 = 
   return {nRanks, averages, isBfloat16, 3, [=](int, int) mutable { return mean + draw(noise); }};
 }
 
+TEST(JudgeValues, CallsOfOtherPlacesSayNothing) {
+  Noise draw(3);
+  const auto call = [&draw](size_t n) {
+    SampledCall drawn{draw(), draw()};
+    drawn.input.resize(n);
+    drawn.output.resize(n);
+    return drawn;
+  };
+  const std::vector<SampledCall> calls = {call(256), call(64), call(256)};
+  EXPECT_EQ(judgeValues(calls, kRuns, 2), ValueVerdict::unsuspicious);
+  EXPECT_EQ(judgeValues(std::vector{call(64), call(64), call(256)}, kRuns, 2),
+            ValueVerdict::tooFew);
+  std::vector<SampledCall> lacking = {call(256), call(256), call(256)};
+  lacking[1].input.resize(64);
+  lacking[2].input.clear();
+  EXPECT_EQ(judgeValues(lacking, kRuns, 2), ValueVerdict::unsuspicious);
+  EXPECT_EQ(judgeValues({}, kRuns, 2), ValueVerdict::tooFew);
+}
+
 TEST(JudgeValues, GradientsWithTheNoiseOfBatchesAreUnsuspicious) {
   for (const double noise : {0.12, 0.5, 2.0, 50.0})
     for (const int nRanks : {2, 3, 8})
