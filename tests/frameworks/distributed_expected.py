@@ -53,10 +53,6 @@ REPORT = """
     test_verify_model_across_rank_with_logger
 """.split()
 
-# It trains long enough for its gradients to be compressed. Where Cinch compresses none of them, it was
-# not there.
-COMPRESSED_UNDER_CINCH = "test_skip_all_reduce_unused_parameters"
-
 TITLE = (
     "the test looks for an event 'nccl:all_reduce' (or its like) in the profile, and the new back end records "
     "'all_reduce': PyTorch's C++ names the event on the host, and a GPU changes nothing about it")
@@ -85,18 +81,6 @@ NEW = {
     "test_send_recv_nccl_torch_profiler": TITLE,
 }
 
-# These fail only where calls of 1 KiB and more are compressed (--small-calls), with both implementations.
-LOCKSTEP = (
-    "two equal models are trained side by side and compared to one part in a million after every step: their "
-    "gradients, which Cinch compresses from the sixth step on, differ by more than that, as they may")
-SMALL_CALLS = {
-    "test_ddp_apply_optim_in_backward": LOCKSTEP,
-    "test_ddp_apply_optim_in_backward_grad_as_bucket_view_false": LOCKSTEP,
-}
 
-
-def failures(implementation, small_calls_compressed):
-    known = dict(OLD if implementation == "old" else NEW)
-    if small_calls_compressed:
-        known.update(SMALL_CALLS)
-    return known
+def failures(implementation):
+    return OLD if implementation == "old" else NEW

@@ -5,7 +5,7 @@ import exact_programs
 import truth
 from judge_test import call, carried, marks
 
-ALONE, BESIDE = exact_programs.ALONE[0], exact_programs.BESIDE_GRADIENTS[0]
+ALONE, BESIDE = exact_programs.ALONE[0], "ema_of_weights"
 
 
 def rank(losses=(2.0, 1.0), parameters="a", intact=True, found=None):
