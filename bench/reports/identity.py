@@ -17,10 +17,11 @@ import environment  # noqa: E402
 
 # Tests that draw what they run from --seed, and print an object with these fields as their last line.
 GENERATED = {
-    "identity_weights": ("weights_runs", "weights_taken", "gradients_found"),
-    "identity_streams": ("streams", "stream_failures", "stream_share", "vetoes_matter"),
+    "identity_weights": ("weights_runs", "weights_taken", "weights_run_away_taken", "gradients_found",
+                         "gradients_found_without_threads"),
+    "identity_streams": ("streams", "stream_failures", "stream_share", "vetoes_matter", "noise_matters"),
 }
-# What they have to show. identity_weights itself passes with less, as long as that is known to be missed.
+# What they have to show.
 LEAST_SHARES = {"gradients_found": 0.99, "stream_share": 0.95}
 NONE_OF = ("exact_failures", "weights_taken", "stream_failures")
 CAPTURES = ("Defaults.test_captures_of_one_rank_alone_change_nothing",
@@ -105,4 +106,4 @@ def holds(figures):
         return False
     return (all(figures[name] == 0 for name in NONE_OF)
             and all(figures[name] >= least for name, least in LEAST_SHARES.items())
-            and figures["vetoes_matter"] == "4/4")
+            and figures["vetoes_matter"] == "4/4" and figures["noise_matters"])

@@ -179,6 +179,7 @@ CommState::Decision CommState::decideCounted(const Signature& signature) {
   call.codec.store(coding.name(), std::memory_order_relaxed);
   if (decision.reason != Reason::none) return decision;
   decision.isContrary = isContrary;
+  if (decision.exam) decision.exam.step->askAgain(place.slot, seen->before);
   if (decision.exam && decision.exam.step->phase(place.slot) == StepExam::Phase::decided)
     decision.reason = reasonOf(decision.exam.step->outcome(place.slot));
   if (decision.reason != Reason::none) return decision;

@@ -34,6 +34,7 @@ void StepExam::reopen(uint32_t epoch) {
     again.phase = Phase::measuring;
     again.nCalls = kCalls - 1;
     again.attempt = 0;
+    again.again.reset();
     again.isOpen = again.mustVote = false;
     again.ballot = {};
   }
@@ -61,11 +62,21 @@ void StepExam::decide(uint32_t site, Evidence outcome) {
   ++decided.nClosed;
 }
 
-void StepExam::measureAgain(uint32_t site) {
+void StepExam::askAgain(uint32_t site, uint64_t ordinal) {
   const std::lock_guard lock(mutex_);
+  Site& asked = sites_[site];
+  if (!isOpenQuestion(asked)) return;
+  if (!asked.again) asked.again = ordinal + (uint64_t{1} << asked.attempt);
+  if (ordinal < *asked.again) return;
+  for (uint32_t other = 0; other < sites_.size(); ++other)
+    if (isOpenQuestion(sites_[other])) measureAgain(other);
+}
+
+void StepExam::measureAgain(uint32_t site) {
   Site& again = sites_[site];
   again.phase = Phase::measuring;
   again.nCalls = 0;
+  again.again.reset();
   ++again.attempt;
   samples_.forget(site);
 }

@@ -8,7 +8,9 @@
 //
 //   measuring   fewer than kCalls calls have been made
 //   voting      the votes are to be cast, or the outcome to be awaited, at the next call
-//   decided     it is a gradient, or passes
+//   decided     it is a gradient, or passes; where more can be known later, it is measured again
+//               after 1, 2, 4, ... further calls, so that it costs nothing in the end and a job
+//               passes for twice as long as it has to at most
 //
 // Sites and their calls are the same on all ranks, evidence is each rank's own. One thread at a
 // time makes calls; what the background thread reads and writes is behind a mutex.
@@ -16,6 +18,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "interpose/agree/call_gate.h"
@@ -27,7 +30,6 @@ namespace cinch {
 class StepExam {
  public:
   static constexpr uint32_t kCalls = SiteSamples::kCalls;
-  static constexpr uint32_t kAttempts = kMeasurements;
 
   enum class Phase : uint8_t { measuring, voting, decided };
 
@@ -58,8 +60,10 @@ class StepExam {
   Evidence outcome(uint32_t site) const { return sites_[site].outcome; }
   uint64_t countOf(uint32_t site) const { return evidence_.reductionOf(site).signature.count; }
   void decide(uint32_t site, Evidence outcome);
-  // Once more, from this call on.
-  void measureAgain(uint32_t site);
+  // Before a call of the site, the `ordinal`-th of its signature. Where it is time to, all sites of
+  // which more can be known now are measured once more, from this call on: they are judged
+  // together. The ordinal is that of a call that counts, the same on all ranks.
+  void askAgain(uint32_t site, uint64_t ordinal);
 
   // Around a call of a site that is being measured. endCall() says that it was made; then a call
   // has been measured, however many of one site a group holds. takeBack(): those that were begun
@@ -102,10 +106,16 @@ class StepExam {
     bool isOpen = false;  // a call has begun and not ended
     bool mustVote = false;
     Evidence outcome = Evidence::notTheModel;
+    std::optional<uint64_t> again;  // ordinal of the call from which on it is measured again
     Ballot ballot{};
     std::shared_ptr<CallGate> gate;
     uint32_t nClosed = 0;  // gates
   };
+
+  bool isOpenQuestion(const Site& site) const {
+    return site.phase == Phase::decided && mayChange(site.outcome);
+  }
+  void measureAgain(uint32_t site);
 
   uint32_t sampleOf(uint32_t site, uint32_t call) const {
     return (sites_[site].oldest + call) % kCalls;

@@ -166,11 +166,6 @@ Result<Reason> awaitExam(const std::shared_ptr<CommState>& comm,
     }
     const auto outcome = outcomeOf(*comm, exam);
     CINCH_TRY(outcome);
-    const bool isLast = step.attempt(exam.site).number + 1 == StepExam::kAttempts;
-    if (outcome.value() == Evidence::tooFewValues && !isLast) {
-      step.measureAgain(exam.site);
-      return Reason::preparing;
-    }
     step.decide(exam.site, outcome.value());
     if (!isGradient(outcome.value()))
       giveBack(*comm, *decision.slot);

@@ -25,7 +25,6 @@ constexpr EvidenceText kEvidence[] = {
      "its values are nearly the same on all ranks or in successive steps, as weights are"},
     {CallClass::other, "its values are integers"},
     {CallClass::other, "every part of it comes from one rank, and is zero on the others"},
-    {CallClass::state, "each result goes on from the one before, as averaged weights do"},
     {CallClass::state,
      "weights or other state are reduced beside it, and the model is not whole without"},
     {CallClass::activation, "the same call comes from autograd threads and from others"},
@@ -33,6 +32,7 @@ constexpr EvidenceText kEvidence[] = {
     {CallClass::unknown, "all reductions of a step are alike, which averaged weights are, too"},
     {CallClass::unknown, "the reductions of a step are not those of a whole model"},
     {CallClass::unknown, "nearly all of its values are zero"},
+    {CallClass::unknown, "ranks and steps have more in common than they differ by, as weights do"},
     {CallClass::unknown, "another rank sees what contradicts it"},
 };
 
@@ -53,7 +53,6 @@ const char* textOf(Evidence evidence) {
 Reason reasonOf(Evidence evidence) {
   switch (evidence) {
     case Evidence::alike:
-    case Evidence::accumulating:
     case Evidence::besideVetoes:
       return Reason::state;
     case Evidence::bothThreads:
@@ -73,6 +72,10 @@ Reason reasonOf(Evidence evidence) {
 std::optional<Evidence> evidenceOf(uint8_t number) {
   if (number >= std::size(kEvidence)) return std::nullopt;
   return static_cast<Evidence>(number);
+}
+
+bool mayChange(Evidence evidence) {
+  return evidence == Evidence::tooFewValues || evidence == Evidence::steady;
 }
 
 bool isVeto(Evidence evidence) {
@@ -203,7 +206,6 @@ Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process)
   const bool isAllReduce = reductionOf(slot).signature.kind == CallKind::allReduce;
   if (isAllReduce && process.isNamedByDdp) return Evidence::ddpMessages;
   if (!hasTwoSignatures()) return Evidence::oneSignature;
-  if (values_[slot] == ValueVerdict::accumulating) return Evidence::accumulating;
   return ofWholeModel();
 }
 
@@ -245,30 +247,33 @@ bool StepEvidence::hasTwoSignatures() const {
 
 // Counts beside the gradients of a step are not needed for the size of the model. Weights may be
 // recognised in a part of the sites alone: where some of a period are weights, all may be. Nor is
-// anything known where one has not been measured. More than the model is something besides its
-// gradients, which nothing tells from them.
+// anything known where one has not been measured, or has little noise. More than the model is
+// something besides its gradients, which nothing tells from them.
 Evidence StepEvidence::ofWholeModel() const {
   uint64_t values = 0;
-  bool hasCounts = false, isMeasured = true;
+  bool hasCounts = false;
+  std::optional<Evidence> unknown;
   for (uint32_t slot = 0; slot < values_.size(); ++slot) {
     switch (values_[slot]) {
       case ValueVerdict::alike:
-      case ValueVerdict::accumulating:
         return Evidence::besideVetoes;
+      case ValueVerdict::steady:
+        unknown = Evidence::steady;
+        break;
       case ValueVerdict::integers:
       case ValueVerdict::gatheredBySums:
         hasCounts = true;
         break;
       case ValueVerdict::tooFew:
-        isMeasured = false;
+        unknown = Evidence::tooFewValues;
         break;
       case ValueVerdict::unsuspicious:
         values += reductionOf(slot).signature.count;
     }
   }
+  if (unknown) return *unknown;
   const bool isWhole =
       step_.isSharded ? !hasCounts : step_.isWhole(values) && values <= step_.parameters;
-  if (!isMeasured) return Evidence::tooFewValues;
   if (isWhole) return Evidence::wholeModel;
   return hasCounts ? Evidence::besideVetoes : Evidence::notTheModel;
 }

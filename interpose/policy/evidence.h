@@ -4,24 +4,20 @@
 //
 // These combinations are sufficient; docs/evidence.md explains each:
 //
-//   kind           position in the step   made by                     and
-//   -------------  ---------------------  -------------------------- ------------------------------
-//   AllReduce      known                  autograd threads            no large reduction or gather
-//   of
-//                                                                     the period from elsewhere, or
-//                                                                     autograd's alone are the
-//                                                                     model
-//   AllReduce      known                  another thread, the last    autograd's and this one are
-//   the
-//                                         one of the step             model, and without it are not
-//   ReduceScatter  known                  autograd threads            -
-//   ReduceScatter  ambiguous, an average  autograd threads            its shards are gathered in
-//   the
-//                                                                     same period
-//   any            known                  other threads, where the    two different signatures, no
-//                                         process reduces nothing     veto on what is needed for
-//                                         the from autograd threads       size of the model
-//   AllReduce      known                  the same                    DDP has sent these buckets
+//   kind           position in the step   made by                    and
+//   -------------  ---------------------  -------------------------  --------------------------------
+//   AllReduce      known                  autograd threads           nothing large of the period from
+//                                                                    elsewhere, or autograd's alone
+//                                                                    are the model
+//   AllReduce      known                  another thread, the last   autograd's and this one are the
+//                                         of a step                  model, without it they are not
+//   ReduceScatter  known                  autograd threads           -
+//   ReduceScatter  ambiguous, an average  autograd threads           its shards are gathered in the
+//                                                                    same period
+//   any            known                  others, in a process that  two different signatures, which
+//                                         reduces nothing from       without counts are the model;
+//                                         autograd threads           much noise in all of them
+//   AllReduce      known                  the same                   DDP has sent these buckets
 //
 // A veto by values (value_evidence.h) is stronger than any of them, and so is the same signature
 // from both sorts of threads: an activation.
@@ -67,7 +63,6 @@ enum class Evidence : uint8_t {
   alike,
   integers,
   gatheredBySums,
-  accumulating,
   besideVetoes,
   bothThreads,
   anotherThread,
@@ -75,6 +70,7 @@ enum class Evidence : uint8_t {
   oneSignature,
   notTheModel,
   tooFewValues,
+  steady,
   anotherRank,  // has vetoed
 };
 CallClass classOf(Evidence evidence);
@@ -84,6 +80,9 @@ const char* textOf(Evidence evidence);
 inline bool isGradient(Evidence evidence) {
   return classOf(evidence) == CallClass::gradient;
 }
+// Whether more can be known later: embeddings are filled, and the noise of gradients outgrows their
+// mean as training goes on.
+bool mayChange(Evidence evidence);
 // Whether a rank that finds this knows better than rank 0, where that finds a gradient.
 bool isVeto(Evidence evidence);
 

@@ -1,7 +1,9 @@
 #include "interpose/policy/value_evidence.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <optional>
 
@@ -80,50 +82,40 @@ bool isGatheredBySums(const SampledCall& call, size_t runLength) {
   return hasForeignTile && factor.has_value();
 }
 
-// The square of the noise at each place, as this rank knows it: what its inputs differ by from the
-// mean of all. Empty where some input is not known.
-std::vector<double> noiseOf(std::span<const SampledCall* const> calls) {
-  std::vector<double> noise(calls.front()->output.size());
-  for (const SampledCall* call : calls) {
-    if (!isMeasured(call->input)) return {};
-    double common = 0, square = 0;
-    for (size_t i = 0; i < noise.size(); ++i) {
-      const double own = call->input[i], result = call->output[i];
-      common += own * result;
-      square += result * result;
-    }
-    if (common <= 0) return {};
-    const double nSummed = square / common;  // 1 of an average, the number of ranks of a sum
-    for (size_t i = 0; i < noise.size(); ++i) {
-      const double difference = call->input[i] - call->output[i] / nSummed;
-      noise[i] += difference * difference;
-    }
-  }
-  return noise;
+double productOf(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0, std::plus<>(),
+                            [](double x, double y) { return x * y; });
 }
 
-// Each place counts alike, or the few with the most noise would hide what the rest does.
-bool areAccumulating(std::span<const SampledCall* const> calls) {
-  if (calls.size() < 3) return false;
-  const std::vector<double> noise = noiseOf(calls);
-  if (noise.empty()) return false;
-  std::vector<double> sorted = noise;
-  const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  const double mean =
-      std::accumulate(noise.begin(), noise.end(), 0.0) / static_cast<double>(noise.size());
-  const double least = *middle / 10 + mean / 1000;
-  if (least <= 0) return false;
-  double common = 0, last = 0, before = 0;
-  for (size_t i = 0; i < noise.size(); ++i) {
-    const double now = calls[2]->output[i] - double{calls[1]->output[i]};
-    const double then = calls[1]->output[i] - double{calls[0]->output[i]};
-    const double weight = 1 / (noise[i] + least);
-    common += weight * now * then;
-    last += weight * now * now;
-    before += weight * then * then;
-  }
-  return last > 0 && before > 0 && common > kAccumulating * std::sqrt(last * before);
+double squareOfDifference(const std::vector<float>& a, const std::vector<float>& b, double scale) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0, std::plus<>(),
+                            [scale](double x, double y) {
+                              const double difference = x - scale * y;
+                              return difference * difference;
+                            });
+}
+
+// What the inputs of a call are in its output: 1 where that is an average, 1 / n where it is a sum.
+double scaleOf(const SampledCall& call, double n) {
+  const double scale = productOf(call.input, call.output) / productOf(call.output, call.output);
+  return scale < 1 / std::sqrt(n) ? 1 / n : 1;
+}
+
+// Each rank gives a mean that is common to all ranks and steps, and noise of its own, of whose
+// square an n-th is left in the average of n ranks. Successive averages have the mean in common;
+// the noise is what they differ by, and what a rank differs by from an average.
+bool areSteady(const SampledCall& before, const SampledCall& call, double n) {
+  const double common = std::max(productOf(before.output, call.output), 0.0);
+  const auto isLittle = [common](double noise) {
+    return noise <= kLeastNoise * kLeastNoise * common;
+  };
+  if (isLittle(squareOfDifference(before.output, call.output, 1) * n / 2)) return true;
+  return std::ranges::any_of(std::array{&before, &call}, [&](const SampledCall* one) {
+    if (!isMeasured(one->input)) return false;
+    const double scale = scaleOf(*one, n);
+    const double noise = squareOfDifference(one->input, one->output, scale) * n / (n - 1);
+    return isLittle(noise / (scale * scale));
+  });
 }
 
 }  // namespace
@@ -146,8 +138,12 @@ ValueVerdict judgeValues(std::span<const SampledCall> calls, const SampledRuns& 
     measured.push_back(&call);
   }
   if (measured.size() < 2) return ValueVerdict::tooFew;
-  const bool accumulates = vetoes.accumulating && areAccumulating(measured);
-  return accumulates ? ValueVerdict::accumulating : ValueVerdict::unsuspicious;
+  const auto areSteadyThen = [nRanks](const SampledCall* before, const SampledCall* call) {
+    return areSteady(*before, *call, nRanks);
+  };
+  const bool steady =
+      vetoes.steady && std::ranges::adjacent_find(measured, areSteadyThen) != measured.end();
+  return steady ? ValueVerdict::steady : ValueVerdict::unsuspicious;
 }
 
 }  // namespace cinch

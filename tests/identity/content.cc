@@ -10,22 +10,28 @@ namespace {
 constexpr size_t kRow = 8;  // of an embedding
 constexpr float kMostCounted = 40;
 
-// As many as make a cosine certain to some thousandths, and a run of each rank's.
+// As many as make noise certain to some percent, and a run of each rank's.
 size_t valuesOf(const Nature& nature, size_t nRanks) {
   if (nature.isOwned) return std::max<size_t>(3, nRanks) * kRun;
-  return (nature.missing > 0 ? 8 : 4) * kRun;
+  return (nature.missing > 0 ? 16 : 8) * kRun;
 }
 
 }  // namespace
 
 // What is less noisy is not sure to be told from weights.
-Nature gradients(Random& random) {
-  const auto noise = static_cast<float>(random.logUniform(0.15, 10));
+Nature gradients(Random& random, bool canSee) {
+  const auto noise = static_cast<float>(random.logUniform(canSee ? 0.15 : 1.5 * kLeastNoise, 10));
   return {.turning = static_cast<float>(random.uniform(0, 0.01)), .noise = noise};
 }
 
-Nature sparseGradients(Random& random) {
+Nature gradientsOfLittleNoise(Random& random) {
   Nature nature = gradients(random);
+  nature.noise = static_cast<float>(random.logUniform(0.15, kLeastNoise / 1.5));
+  return nature;
+}
+
+Nature sparseGradients(Random& random, bool canSee) {
+  Nature nature = gradients(random, canSee);
   nature.noise = std::max(nature.noise, 0.5f);
   nature.missing = static_cast<float>(random.uniform(0.1, 0.5));
   return nature;

@@ -23,8 +23,10 @@ struct Nature {
   bool isOwned = false;  // runs of values that one rank has, and the others not
 };
 
-Nature gradients(Random& random);
-Nature sparseGradients(Random& random);
+// `canSee`: threads show what they are. Without them their noise has to.
+Nature gradients(Random& random, bool canSee = true);
+Nature sparseGradients(Random& random, bool canSee = true);
+Nature gradientsOfLittleNoise(Random& random);
 Nature weights(Random& random);
 Nature slowState(Random& random);  // that is alike from step to step, or from rank to rank
 Nature activations();

@@ -25,7 +25,9 @@ Buckets drawBuckets(Stream& stream, int least, int most) {
   const bool areSparse = stream.random.oneIn(4), areUnused = stream.random.oneIn(6);
   for (int i = 0; i < n; ++i) {
     const bool isEqual = i > 1 && stream.random.oneIn(3);
-    Nature nature = areSparse && i == 0 ? sparseGradients(stream.random) : gradients(stream.random);
+    const bool isSparse = areSparse && i == 0;
+    Nature nature = isSparse ? sparseGradients(stream.random, stream.hasAutograd)
+                             : gradients(stream.random, stream.hasAutograd);
     if (areUnused && i == n - 1) nature.unused = 0.1f;
     buckets.push_back(
         {isEqual ? buckets.back().count : stream.largeCount(), stream.content(nature)});
@@ -197,6 +199,23 @@ void loopOverGradients(Stream& stream) {
   for (; stream.step() < 10; stream.nextStep()) reduceAll(stream, tensors);
 }
 
+// Large batches, or ranks that differ little: unknown, as long as that is so.
+void loopOfLittleNoise(Stream& stream) {
+  if (stream.hasAutograd) return ddp(stream);
+  Buckets tensors = drawBuckets(stream, 2, 10);
+  const int nFirst = stream.random.intBetween(10, 30);
+  for (Bucket& tensor : tensors) stream.broadcast(tensor.count);
+  std::vector<Content> first;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    first.push_back(stream.content(gradientsOfLittleNoise(stream.random)));
+  for (; stream.step() < nFirst; stream.nextStep())
+    for (size_t i = 0; i < tensors.size(); ++i)
+      stream.gradients(tensors[i].count, first[i], stream.backward());
+  // Asked again after twice as long each time.
+  stream.expect(2 * nFirst + kKnown);
+  for (; stream.step() < 2 * nFirst + 20; stream.nextStep()) reduceAll(stream, tensors);
+}
+
 // Nothing says that it is all of a model: equal layers, or no broadcast.
 void loopThatIsNotKnown(Stream& stream) {
   const bool areEqual = stream.random.oneIn(2);
@@ -225,6 +244,7 @@ const std::vector<Kind> kGradientKinds = {{"ddp", ddp},
                                           {"sharded, one unit", shardedInOneUnit},
                                           {"zero", zero},
                                           {"loop", loopOverGradients},
+                                          {"loop, little noise", loopOfLittleNoise},
                                           {"loop, not known", loopThatIsNotKnown},
                                           {"fused", fused}};
 

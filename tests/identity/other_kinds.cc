@@ -3,8 +3,7 @@
 // Where no thread says who reduces, a whole model in calls of two signatures is sufficient but for
 // the values. So some is left out there, since nothing tells it from gradients: what is as large as
 // all that was broadcast, comes in calls of several sizes, and whose values are new in each step
-// (activations of unequal layers, vectors of several systems) or kept for a few steps only
-// (averaged momentum).
+// (activations of unequal layers, vectors of several systems).
 #include <algorithm>
 #include <functional>
 
@@ -75,6 +74,14 @@ void averagedWeights(Stream& stream) {
   reduceEvery(stream, tensors, drawPeriod(stream), isAlone);
 }
 
+// In hooks of the backward pass, as each layer's optimizer has made its step: only values can tell.
+void weightsInBackward(Stream& stream) {
+  Parts tensors = drawParts(stream, 1, 8, [&stream] { return weights(stream.random); });
+  stream.broadcast(total(tensors));
+  for (; stream.step() < 12; stream.nextStep())
+    for (Part& tensor : tensors) stream.others(tensor.count, tensor.content, stream.backward());
+}
+
 // PostLocalSGD: the weights go by the calls by which gradients went before.
 void postLocal(Stream& stream) {
   if (!stream.hasAutograd) return averagedWeights(stream);
@@ -101,7 +108,7 @@ void averagedState(Stream& stream) {
 // An optimizer's momentum, which is new after some steps.
 void averagedMomentum(Stream& stream) {
   const auto momentum = [] { return Nature{.kept = 0.9f, .mean = 0.1f, .noise = 0.1f}; };
-  Parts parts = drawParts(stream, 1, stream.hasAutograd ? 6 : 1, momentum);
+  Parts parts = drawParts(stream, 1, 6, momentum);
   stream.broadcast(total(parts));
   if (stream.hasAutograd) stream.reduceElsewhere();
   reduceEvery(stream, parts, drawPeriod(stream), !stream.hasAutograd || stream.random.oneIn(2));
@@ -202,6 +209,7 @@ void pipelineStages(Stream& stream) {
 }  // namespace
 
 const std::vector<Kind> kOtherKinds = {{"averaged weights", averagedWeights},
+                                       {"weights in backward", weightsInBackward},
                                        {"PostLocalSGD", postLocal},
                                        {"averaged state", averagedState},
                                        {"averaged momentum", averagedMomentum},

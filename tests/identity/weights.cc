@@ -3,10 +3,8 @@
 //
 //   identity_weights [--runs N] [--seed S]
 //
-// Half as many runs of gradients as of weights. What is taken is not none, as it should be:
-// training that forgets where it began has successive averages that are independent of each other,
-// as successive gradients are, so that these values do not tell them apart (value_evidence.h). Such
-// runs are counted with the others, and once more by themselves.
+// Half as many runs of gradients as of weights, from autograd threads and, the same, from others.
+// Averages of training that has run away and is worse than untrained are counted by themselves.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -19,13 +17,12 @@
 namespace cinch::identity {
 namespace {
 
-// The period is learned in three steps and measured in three; some more show what comes of it.
-constexpr int kSteps = 8;
+// The period is learned in three steps, measured in two, and measured again after 1, 2 and 4 more.
+constexpr int kSteps = 20;
 // A small model stands for places of a large one.
 constexpr uint64_t kLarger = 256;
-// A local phase keeps so much of where it began, or successive averages are independent of each
-// other. More than all of it is training that is not stable.
-constexpr double kRemembered = 0.9;
+// Below this, unknown is right.
+constexpr double kLeastBatchNoise = 0.1;
 
 struct Setting {
   TrainingSettings training;
@@ -75,10 +72,10 @@ Setting drawGradients(Random& random) {
 // reduces all of it.
 class Program {
  public:
-  Program(const Setting& setting, const Parameters& model)
+  Program(const Setting& setting, const Parameters& model, Caller caller = Caller::other)
       : setting_(setting),
         nRanks_(static_cast<size_t>(setting.nRanks)),
-        callers_(nRanks_, Caller::other),
+        callers_(nRanks_, caller),
         job_({.nRanks = setting.nRanks, .runs = {kLarger * 4}}) {
     uint64_t count = 0;
     for (const Tensor& tensor : model) count += countOf(tensor);
@@ -178,30 +175,9 @@ struct Worker {
   }
 };
 
-double distance(const Parameters& a, const Parameters& b) {
-  double square = 0;
-  for (size_t tensor = 0; tensor < a.size(); ++tensor)
-    for (size_t i = 0; i < a[tensor].values.size(); ++i) {
-      const double difference = double{a[tensor].values[i]} - b[tensor].values[i];
-      square += difference * difference;
-    }
-  return std::sqrt(square);
-}
-
-// What is left of a difference between two models after both have been trained on the same batches.
-double remembered(const Teacher& teacher, Worker worker, const Parameters& other, int nSteps) {
-  Worker twin = worker;
-  twin.model = other;
-  const double before = distance(worker.model, twin.model);
-  worker.train(teacher, nSteps);
-  twin.train(teacher, nSteps);
-  return before > 0 ? distance(worker.model, twin.model) / before : 1;
-}
-
 struct WeightsRun {
   bool isTaken = false;
-  bool isAtRest = false;  // only looked for where it is taken
-  bool hasDiverged = false;
+  bool hasRunAway = false;  // only looked for where it is taken
 };
 
 WeightsRun runWeights(uint64_t seed) {
@@ -213,9 +189,7 @@ WeightsRun runWeights(uint64_t seed) {
   for (int rank = 0; rank < setting.nRanks; ++rank)
     workers.push_back({fresh, Trainer(setting.training), Random(random.bits())});
   Program program(setting, fresh);
-  Parameters before = fresh;
   for (int step = 0; step < kSteps && !program.hasCompressed(); ++step) {
-    before = workers[0].model;
     std::vector<std::vector<Values>> inputs;
     for (Worker& worker : workers) {
       worker.train(teacher, setting.localSteps);
@@ -230,12 +204,9 @@ WeightsRun runWeights(uint64_t seed) {
   }
   WeightsRun found{.isTaken = program.hasCompressed()};
   if (!found.isTaken) return found;
-  const double kept = remembered(teacher, workers[0], before, setting.localSteps);
-  found.isAtRest = kept < kRemembered || kept > 1;
-  Random samples(seed);
+  Random samples(seed), again(seed);
   const double loss = teacher.lossOf(workers[0].model, samples, 256);
-  Random again(seed);
-  found.hasDiverged = !(loss <= teacher.lossOf(fresh, again, 256));
+  found.hasRunAway = !(loss <= teacher.lossOf(fresh, again, 256));
   return found;
 }
 
@@ -268,17 +239,16 @@ double noiseOf(const std::vector<std::vector<Values>>& inputs, const Parameters&
 }
 
 // Nothing where the noise is too small to be told from that of weights, or training overflows.
-std::optional<bool> findsGradients(uint64_t seed) {
-  constexpr double kLeastNoise = 0.1;
+std::optional<bool> findsGradients(uint64_t seed, Caller caller) {
   Random random(seed);
   const Setting setting = drawGradients(random);
   const Teacher teacher(setting.training, random);
   Worker worker{teacher.freshModel(random), Trainer(setting.training), random};
   const int nBefore = random.oneIn(2) ? 0 : random.intBetween(1, 100);
   for (int step = 0; step < nBefore; ++step) worker.train(teacher, 1);
-  Program program(setting, worker.model);
+  Program program(setting, worker.model, caller);
   double noise = 1e9;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kSteps && !program.hasCompressed(); ++step) {
     std::vector<std::vector<Values>> inputs(static_cast<size_t>(setting.nRanks));
     for (auto& ofRank : inputs) {
       teacher.gradientsOf(worker.model, worker.random, ofRank);
@@ -288,37 +258,49 @@ std::optional<bool> findsGradients(uint64_t seed) {
     noise = std::min(noise, noiseOf(inputs, worker.model));
     worker.trainer.apply(program.reduce(worker.model, std::move(inputs)), worker.model);
   }
-  if (noise < kLeastNoise) return std::nullopt;
+  if (noise < kLeastBatchNoise) return std::nullopt;
   return program.hasCompressed();
 }
 
+class Share {
+ public:
+  void add(std::optional<bool> isFound) {
+    nAll_ += isFound.has_value();
+    nFound_ += isFound.value_or(false);
+  }
+  double value() const {
+    return nAll_ == 0 ? 1 : static_cast<double>(nFound_) / static_cast<double>(nAll_);
+  }
+
+ private:
+  uint64_t nAll_ = 0, nFound_ = 0;
+};
+
 int run(const Options& options) {
   Random seeds(options.seed);
-  uint64_t nTaken = 0, nAtRest = 0, nGradients = 0, nFound = 0;
+  uint64_t nTaken = 0, nRunAway = 0;
+  Share gradients, withoutThreads;
   for (uint64_t i = 0; i < options.number; ++i) {
     const uint64_t seed = seeds.bits();
     const WeightsRun weights = runWeights(seed);
-    nTaken += weights.isTaken;
-    nAtRest += weights.isTaken && weights.isAtRest;
-    if (weights.isTaken && !weights.isAtRest)
-      std::printf("taken, though not at rest: run %llu%s\n", static_cast<unsigned long long>(i),
-                  weights.hasDiverged ? ", which diverges" : "");
-    const auto found = i % 2 == 0 ? findsGradients(seed) : std::nullopt;
-    nGradients += found.has_value();
-    nFound += found.value_or(false);
+    nTaken += weights.isTaken && !weights.hasRunAway;
+    nRunAway += weights.isTaken && weights.hasRunAway;
+    if (weights.isTaken)
+      std::printf("taken: run %llu%s\n", static_cast<unsigned long long>(i),
+                  weights.hasRunAway ? ", which has run away" : "");
+    if (i % 2 == 0) gradients.add(findsGradients(seed, Caller::autograd));
+    if (i % 2 == 0) withoutThreads.add(findsGradients(seed, Caller::other));
     if ((i + 1) % 250 == 0) std::printf("%llu runs\n", static_cast<unsigned long long>(i + 1));
     std::fflush(stdout);
   }
-  const double share =
-      nGradients == 0 ? 1 : static_cast<double>(nFound) / static_cast<double>(nGradients);
   std::printf(
-      "{\"weights_runs\":%llu,\"weights_taken\":%llu,\"weights_at_rest_taken\":%llu,"
-      "\"gradients_found\":%.4f}\n",
+      "{\"weights_runs\":%llu,\"weights_taken\":%llu,\"weights_run_away_taken\":%llu,"
+      "\"gradients_found\":%.4f,\"gradients_found_without_threads\":%.4f}\n",
       static_cast<unsigned long long>(options.number), static_cast<unsigned long long>(nTaken),
-      static_cast<unsigned long long>(nAtRest), share);
-  // Not what is wanted, which is none and 0.99, but what is known: some 1.7 % and 0.97.
-  const bool isKnown = nTaken <= 3 + options.number * 3 / 100;
-  return isKnown && share >= 0.9 ? 0 : 1;
+      static_cast<unsigned long long>(nRunAway), gradients.value(), withoutThreads.value());
+  // Without threads gradients are found once their noise is kLeastNoise.
+  const bool areFound = gradients.value() >= 0.99 && withoutThreads.value() >= 0.3;
+  return nTaken == 0 && areFound ? 0 : 1;
 }
 
 }  // namespace

@@ -151,8 +151,43 @@ TEST_F(StepExamTest, ALateBallotDoesNotCountForTheNextAttempt) {
   EXPECT_FALSE(exam_->ballot(kBucket).isYes);
   exam_->noteBallot(exam_->attempt(kBucket), {Evidence::autogradThreads, true});
   EXPECT_TRUE(exam_->ballot(kBucket).isYes);
-  exam_->measureAgain(kBucket);
+  exam_->decide(kBucket, Evidence::steady);
+  for (uint64_t ordinal = 0; ordinal < 3; ++ordinal) exam_->askAgain(kBucket, ordinal);
   EXPECT_FALSE(before == exam_->attempt(kBucket));
+}
+
+TEST_F(StepExamTest, WhatMayChangeIsAskedAgainAfterTwiceAsLongEachTime) {
+  std::vector<uint64_t> asked;
+  for (uint64_t ordinal = 0; ordinal < 100; ++ordinal) {
+    exam_->askAgain(kBucket, ordinal);
+    if (exam_->phase(kBucket) == StepExam::Phase::measuring) {
+      asked.push_back(ordinal);
+      exam_->decide(kOther, Evidence::autogradThreads);
+      exam_->decide(kBucket, asked.size() % 2 == 0 ? Evidence::steady : Evidence::tooFewValues);
+    }
+    EXPECT_EQ(exam_->phase(kOther), StepExam::Phase::decided);
+  }
+  EXPECT_EQ(asked, (std::vector<uint64_t>{0, 2, 5, 10, 19, 36, 69}));
+}
+
+TEST_F(StepExamTest, AllSitesThatMayChangeAreAskedTogether) {
+  for (const uint32_t site : {kBucket, kOther}) exam_->decide(site, Evidence::steady);
+  exam_->askAgain(kOther, 4);
+  EXPECT_EQ(exam_->phase(kOther), StepExam::Phase::decided);
+  exam_->askAgain(kOther, 4);  // that call was taken back
+  EXPECT_EQ(exam_->phase(kOther), StepExam::Phase::decided);
+  exam_->askAgain(kOther, 5);
+  EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::measuring);
+  EXPECT_EQ(exam_->phase(kOther), StepExam::Phase::measuring);
+}
+
+TEST_F(StepExamTest, WhatIsKnownIsNotAskedAgain) {
+  for (const Evidence known : {Evidence::alike, Evidence::autogradThreads, Evidence::notTheModel}) {
+    exam_->decide(kBucket, known);
+    for (uint64_t ordinal = 0; ordinal < 100; ++ordinal) exam_->askAgain(kBucket, ordinal);
+    EXPECT_EQ(exam_->outcome(kBucket), known);
+    EXPECT_EQ(exam_->attempt(kBucket).number, 0u);
+  }
 }
 
 TEST_F(StepExamTest, AClosedGateIsReplacedByOneWithAnotherTopic) {

@@ -46,7 +46,10 @@ bool JobModel::call(const Signature& signature, std::span<const Caller> callers,
   if (!seen) return false;
   const History history{seen->before, place_, nullptr, sequence_.timesPerPeriod(seen->index)};
   const Reason reason = decide(facts_.params, comm_, signature, history);
-  if (reason == Reason::none) return examine(callers, sampleOf);
+  if (reason == Reason::none) {
+    askAgain(seen->before);
+    return examine(callers, sampleOf);
+  }
   if (reason == Reason::unplaced && expected && exam_)
     measureWhileLost(*expected, callers, sampleOf);
   return false;
@@ -117,20 +120,32 @@ void JobModel::reopen(uint32_t epoch) {
   }
 }
 
+// As StepExam does.
+void JobModel::askAgain(uint64_t ordinal) {
+  const auto isOpen = [](const Site& site) {
+    return site.phase == Phase::decided && mayChange(site.outcome);
+  };
+  Site& asked = exam_->sites[place_.slot];
+  if (!isOpen(asked)) return;
+  if (!asked.again) asked.again = ordinal + (uint64_t{1} << asked.attempt);
+  if (ordinal < *asked.again) return;
+  for (Site& site : exam_->sites) {
+    if (!isOpen(site)) continue;
+    site.phase = Phase::measuring;
+    site.nCalls = 0;
+    site.hasVoted = false;
+    site.again.reset();
+    ++site.attempt;
+    for (auto& samples : site.samples) samples.clear();
+  }
+}
+
 // As awaitExam() does.
 bool JobModel::examine(std::span<const Caller> callers, const SampleOf& sampleOf) {
   Site& site = exam_->sites[place_.slot];
   if (site.phase == Phase::voting) {
     vote(true);
-    const bool isLast = site.attempt + 1 == kMeasurements;
     site.phase = Phase::decided;
-    if (site.outcome == Evidence::tooFewValues && !isLast) {
-      site.phase = Phase::measuring;
-      site.nCalls = 0;
-      site.hasVoted = false;
-      ++site.attempt;
-      for (auto& samples : site.samples) samples.clear();
-    }
   }
   if (site.phase == Phase::measuring) {
     measure(site, callers, sampleOf, true);

@@ -56,6 +56,7 @@ class JobModel {
     Phase phase = Phase::measuring;
     uint32_t attempt = 0, nCalls = 0;
     Evidence outcome = Evidence::notTheModel;
+    std::optional<uint64_t> again;
     bool hasVoted = false, isClosed = false;
     std::vector<Caller> callers;                    // by rank, of its first measured call
     std::vector<std::vector<SampledCall>> samples;  // by rank
@@ -71,6 +72,7 @@ class JobModel {
   void noteCallers(uint32_t index, const Place& expected, std::span<const Caller> callers);
   void openExam(const Place& expected, size_t nRanks);
   void reopen(uint32_t epoch);
+  void askAgain(uint64_t ordinal);
   bool examine(std::span<const Caller> callers, const SampleOf& sampleOf);
   void measureWhileLost(const Place& expected, std::span<const Caller> callers,
                         const SampleOf& sampleOf);

@@ -38,7 +38,7 @@ class Replayer {
         nRanks_(static_cast<size_t>(nRanks)),
         job_({.nRanks = nRanks,
               .params = params_,
-              .vetoes = {.accumulating = false},  // which 16 values are too few for
+              .vetoes = {.steady = false},  // which 16 values are too few for
               .runs = {kValues}}) {}
 
   // `values`: null where none were recorded.
