@@ -5,7 +5,7 @@
 // These combinations are sufficient; docs/evidence.md explains each:
 //
 //   kind           position in the step   made by                    and
-//   -------------  ---------------------  -------------------------  --------------------------------
+//   -------------  ---------------------  -------------------------  ------------------------------
 //   AllReduce      known                  autograd threads           nothing large of the period from
 //                                                                    elsewhere, or autograd's alone
 //                                                                    are the model
