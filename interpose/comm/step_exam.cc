@@ -17,9 +17,11 @@ std::vector<uint64_t> countsOf(const StepEvidence& evidence) {
 
 }  // namespace
 
-StepExam::StepExam(uint32_t period, TrainingStep step, const CommResources& resources, int nRanks)
+StepExam::StepExam(uint32_t period, uint32_t epoch, TrainingStep step,
+                   const CommResources& resources, int nRanks)
     : period(period),
       nRanks_(nRanks),
+      epoch_(epoch),
       evidence_(std::move(step)),
       samples_(resources, countsOf(evidence_)),
       sites_(evidence_.step().nSlots()) {}
@@ -65,11 +67,11 @@ void StepExam::decide(uint32_t site, Evidence outcome) {
 void StepExam::askAgain(uint32_t site, uint64_t ordinal) {
   const std::lock_guard lock(mutex_);
   Site& asked = sites_[site];
-  if (!isOpenQuestion(asked)) return;
+  if (!asked.mayChange()) return;
   if (!asked.again) asked.again = ordinal + (uint64_t{1} << asked.attempt);
   if (ordinal < *asked.again) return;
   for (uint32_t other = 0; other < sites_.size(); ++other)
-    if (isOpenQuestion(sites_[other])) measureAgain(other);
+    if (sites_[other].mayChange()) measureAgain(other);
 }
 
 void StepExam::measureAgain(uint32_t site) {

@@ -40,15 +40,15 @@ class StepExam {
   };
 
   // `period`: Sequence::learned() of the step.
-  StepExam(uint32_t period, TrainingStep step, const CommResources& resources, int nRanks);
+  StepExam(uint32_t period, uint32_t epoch, TrainingStep step, const CommResources& resources,
+           int nRanks);
   StepExam(const StepExam&) = delete;
 
   const uint32_t period;
 
   uint32_t epoch() const { return epoch_; }
-  // The period begins, or goes on in another epoch, where it is examined anew. What is known of the
-  // last results is kept, to be compared with the next one: one call of each site is enough then.
-  void begin(uint32_t epoch) { epoch_ = epoch; }
+  // The period goes on in another epoch, where it is examined anew. What is known of the last
+  // results is kept, to be compared with the next one: one call of each site is enough then.
   void reopen(uint32_t epoch);
 
   // The call at that position of the period is being made. True where it contradicts the outcome:
@@ -110,11 +110,9 @@ class StepExam {
     Ballot ballot{};
     std::shared_ptr<CallGate> gate;
     uint32_t nClosed = 0;  // gates
+    bool mayChange() const { return phase == Phase::decided && cinch::mayChange(outcome); }
   };
 
-  bool isOpenQuestion(const Site& site) const {
-    return site.phase == Phase::decided && mayChange(site.outcome);
-  }
   void measureAgain(uint32_t site);
 
   uint32_t sampleOf(uint32_t site, uint32_t call) const {
@@ -123,7 +121,7 @@ class StepExam {
 
   const int nRanks_;
   mutable std::mutex mutex_;
-  uint32_t epoch_ = 0;
+  uint32_t epoch_;
   StepEvidence evidence_;
   SiteSamples samples_;
   std::vector<Site> sites_;

@@ -43,10 +43,9 @@ SiteExam StepTracker::examOf(const Place& place, bool isLost) {
   const uint32_t epoch = place.epoch + (isLost ? 1 : 0);
   if (!exam_ || exam_->period != sequence_.learned()) {
     if (isLost) return {};
-    const auto before = std::exchange(
-        exam_,
-        std::make_shared<StepExam>(sequence_.learned(), sequence_.step(), resources_, nRanks_));
-    exam_->begin(epoch);
+    const auto before =
+        std::exchange(exam_, std::make_shared<StepExam>(sequence_.learned(), epoch,
+                                                        sequence_.step(), resources_, nRanks_));
     if (before && !before->hasArrived()) keepUntilArrived(before);
   }
   if (exam_->epoch() != epoch) exam_->reopen(epoch);

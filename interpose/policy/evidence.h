@@ -4,20 +4,20 @@
 //
 // These combinations are sufficient; docs/evidence.md explains each:
 //
-//   kind           position in the step   made by                    and
-//   -------------  ---------------------  -------------------------  ------------------------------
-//   AllReduce      known                  autograd threads           nothing large of the period from
-//                                                                    elsewhere, or autograd's alone
-//                                                                    are the model
-//   AllReduce      known                  another thread, the last   autograd's and this one are the
-//                                         of a step                  model, without it they are not
-//   ReduceScatter  known                  autograd threads           -
-//   ReduceScatter  ambiguous, an average  autograd threads           its shards are gathered in the
-//                                                                    same period
-//   any            known                  others, in a process that  two different signatures, which
-//                                         reduces nothing from       without counts are the model;
-//                                         autograd threads           much noise in all of them
-//   AllReduce      known                  the same                   DDP has sent these buckets
+//   kind           position in the step   made by                   and
+//   -------------  ---------------------  ------------------------  ------------------------------
+//   AllReduce      known                  autograd threads          nothing large of the period
+//                                                                   is from elsewhere, or these
+//                                                                   alone are the model
+//   AllReduce      known                  another thread, the last  autograd's and this one are
+//                                         of a step                 the model, and not without it
+//   ReduceScatter  known                  autograd threads          -
+//   ReduceScatter  ambiguous, an average  autograd threads          its shards are gathered in
+//                                                                   the same period
+//   any            known                  others, in a process      two different signatures, the
+//                                         that reduces nothing      model without counts, and
+//                                         from autograd threads     much noise in all of them
+//   AllReduce      known                  the same                  DDP has sent these buckets
 //
 // A veto by values (value_evidence.h) is stronger than any of them, and so is the same signature
 // from both sorts of threads: an activation.

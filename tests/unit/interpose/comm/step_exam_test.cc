@@ -32,8 +32,7 @@ class StepExamTest : public testing::Test {
   void SetUp() override {
     test::resetFakes();
     resources_.device = &fakeDeviceTable();
-    exam_ = std::make_unique<StepExam>(1, twoBuckets(), resources_, 2);
-    exam_->begin(7);
+    exam_ = std::make_unique<StepExam>(1, 7, twoBuckets(), resources_, 2);
   }
   void TearDown() override {
     test::setEventsPending(false);
@@ -110,7 +109,7 @@ TEST_F(StepExamTest, WhateverTheDeviceRefusesThePhasesAreTheSame) {
   const auto nCalls = static_cast<int>(fakeDevice().calls.size() - before);
   ASSERT_GT(nCalls, 0);
   for (int refused = 0; refused < nCalls; ++refused) {
-    exam_ = std::make_unique<StepExam>(1, twoBuckets(), resources_, 2);
+    exam_ = std::make_unique<StepExam>(1, 7, twoBuckets(), resources_, 2);
     MemoryReserve::instance().release();  // so that it is asked for again
     fakeDevice().failAt = static_cast<int>(fakeDevice().calls.size()) + refused;
     steps(StepExam::kCalls);
