@@ -114,6 +114,9 @@ typedef struct ncclConfig_v22800 {
         NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT \
   }
 
+/* Of one call, since NCCL 2.31; only ever handed on. */
+typedef struct ncclCollConfig_v23200 ncclCollConfig_t;
+
 typedef struct ncclSimInfo_v22200 {
   size_t size;
   unsigned int magic;

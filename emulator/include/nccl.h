@@ -89,6 +89,39 @@ CINCH_NCCL_FUNCTION(ncclResult_t, ncclScatter,
                     (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                      int root, ncclComm_t comm, cudaStream_t stream));
 
+/* Of NCCL 2.31. What a configuration asks for is ignored. */
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclAllReduceConfig,
+                    (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                     ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
+                     const ncclCollConfig_t* config));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclReduceScatterConfig,
+                    (const void* sendbuff, void* recvbuff, size_t recvcount,
+                     ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
+                     const ncclCollConfig_t* config));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclAllGatherConfig,
+                    (const void* sendbuff, void* recvbuff, size_t sendcount,
+                     ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
+                     const ncclCollConfig_t* config));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclReduceConfig,
+                    (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                     ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream,
+                     const ncclCollConfig_t* config));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclBroadcastConfig,
+                    (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                     int root, ncclComm_t comm, cudaStream_t stream,
+                     const ncclCollConfig_t* config));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclAlltoAllConfig,
+                    (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                     ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclGatherConfig,
+                    (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                     int root, ncclComm_t comm, cudaStream_t stream,
+                     const ncclCollConfig_t* config));
+CINCH_NCCL_FUNCTION(ncclResult_t, ncclScatterConfig,
+                    (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                     int root, ncclComm_t comm, cudaStream_t stream,
+                     const ncclCollConfig_t* config));
+
 CINCH_NCCL_FUNCTION(ncclResult_t, ncclRedOpCreatePreMulSum,
                     (ncclRedOp_t * op, void* scalar, ncclDataType_t datatype,
                      ncclScalarResidence_t residence, ncclComm_t comm));

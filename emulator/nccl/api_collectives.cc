@@ -199,8 +199,8 @@ CINCH_NCCL_API(ncclResult_t, ncclRecv, void* recvbuff, size_t count, ncclDataTyp
   return call({Kind::receive, nullptr, recvbuff, count, datatype, ncclSum, peer}, comm, stream);
 }
 
-CINCH_NCCL_API(ncclResult_t, ncclAlltoAll, const void* sendbuff, void* recvbuff, size_t count,
-               ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+static ncclResult_t allToAll(const void* sendbuff, void* recvbuff, size_t count,
+                             ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
   const Exchange arguments{"ncclAlltoAll", sendbuff, recvbuff, count, datatype, 0};
   return exchange(arguments, comm, stream, [&](int, int nRanks) {
     std::vector<Operation> messages;
@@ -211,9 +211,14 @@ CINCH_NCCL_API(ncclResult_t, ncclAlltoAll, const void* sendbuff, void* recvbuff,
     return messages;
   });
 }
+CINCH_NCCL_API(ncclResult_t, ncclAlltoAll, const void* sendbuff, void* recvbuff, size_t count,
+               ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+  return allToAll(sendbuff, recvbuff, count, datatype, comm, stream);
+}
 
-CINCH_NCCL_API(ncclResult_t, ncclGather, const void* sendbuff, void* recvbuff, size_t count,
-               ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
+static ncclResult_t gather(const void* sendbuff, void* recvbuff, size_t count,
+                           ncclDataType_t datatype, int root, ncclComm_t comm,
+                           cudaStream_t stream) {
   const Exchange arguments{"ncclGather", sendbuff, recvbuff, count, datatype, root};
   return exchange(arguments, comm, stream, [&](int rank, int nRanks) {
     std::vector<Operation> messages{arguments.send(sendbuff, root)};
@@ -223,9 +228,14 @@ CINCH_NCCL_API(ncclResult_t, ncclGather, const void* sendbuff, void* recvbuff, s
     return messages;
   });
 }
-
-CINCH_NCCL_API(ncclResult_t, ncclScatter, const void* sendbuff, void* recvbuff, size_t count,
+CINCH_NCCL_API(ncclResult_t, ncclGather, const void* sendbuff, void* recvbuff, size_t count,
                ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
+  return gather(sendbuff, recvbuff, count, datatype, root, comm, stream);
+}
+
+static ncclResult_t scatter(const void* sendbuff, void* recvbuff, size_t count,
+                            ncclDataType_t datatype, int root, ncclComm_t comm,
+                            cudaStream_t stream) {
   const Exchange arguments{"ncclScatter", sendbuff, recvbuff, count, datatype, root};
   return exchange(arguments, comm, stream, [&](int rank, int nRanks) {
     std::vector<Operation> messages{arguments.receive(recvbuff, root)};
@@ -234,4 +244,51 @@ CINCH_NCCL_API(ncclResult_t, ncclScatter, const void* sendbuff, void* recvbuff, 
     }
     return messages;
   });
+}
+CINCH_NCCL_API(ncclResult_t, ncclScatter, const void* sendbuff, void* recvbuff, size_t count,
+               ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
+  return scatter(sendbuff, recvbuff, count, datatype, root, comm, stream);
+}
+
+// Of NCCL 2.31: what they ask for is how a GPU does it.
+CINCH_NCCL_API(ncclResult_t, ncclAllReduceConfig, const void* sendbuff, void* recvbuff,
+               size_t count, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+               cudaStream_t stream, const ncclCollConfig_t*) {
+  return call({Kind::allReduce, sendbuff, recvbuff, count, datatype, op, -1}, comm, stream);
+}
+CINCH_NCCL_API(ncclResult_t, ncclReduceScatterConfig, const void* sendbuff, void* recvbuff,
+               size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+               cudaStream_t stream, const ncclCollConfig_t*) {
+  return call({Kind::reduceScatter, sendbuff, recvbuff, recvcount, datatype, op, -1}, comm, stream);
+}
+CINCH_NCCL_API(ncclResult_t, ncclAllGatherConfig, const void* sendbuff, void* recvbuff,
+               size_t sendcount, ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
+               const ncclCollConfig_t*) {
+  return call({Kind::allGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, -1}, comm,
+              stream);
+}
+CINCH_NCCL_API(ncclResult_t, ncclReduceConfig, const void* sendbuff, void* recvbuff, size_t count,
+               ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+               cudaStream_t stream, const ncclCollConfig_t*) {
+  return call({Kind::reduce, sendbuff, recvbuff, count, datatype, op, root}, comm, stream);
+}
+CINCH_NCCL_API(ncclResult_t, ncclBroadcastConfig, const void* sendbuff, void* recvbuff,
+               size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
+               cudaStream_t stream, const ncclCollConfig_t*) {
+  return call({Kind::broadcast, sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream);
+}
+CINCH_NCCL_API(ncclResult_t, ncclAlltoAllConfig, const void* sendbuff, void* recvbuff, size_t count,
+               ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
+               const ncclCollConfig_t*) {
+  return allToAll(sendbuff, recvbuff, count, datatype, comm, stream);
+}
+CINCH_NCCL_API(ncclResult_t, ncclGatherConfig, const void* sendbuff, void* recvbuff, size_t count,
+               ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream,
+               const ncclCollConfig_t*) {
+  return gather(sendbuff, recvbuff, count, datatype, root, comm, stream);
+}
+CINCH_NCCL_API(ncclResult_t, ncclScatterConfig, const void* sendbuff, void* recvbuff, size_t count,
+               ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream,
+               const ncclCollConfig_t*) {
+  return scatter(sendbuff, recvbuff, count, datatype, root, comm, stream);
 }

@@ -4,7 +4,6 @@
 
 #include "common/nccl_types.h"
 
-typedef struct ncclCollConfig_v23200 ncclCollConfig_t;
 typedef struct ncclEncryptionConfig_v23200 ncclEncryptionConfig_t;
 typedef struct ncclWaitSignalDesc ncclWaitSignalDesc_t;
 struct ncclParamHandle;

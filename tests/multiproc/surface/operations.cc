@@ -214,6 +214,68 @@ void exactKinds(const World& world) {
   }
 }
 
+// With a configuration or without one: ranks need not agree on that.
+void configured(const World& world) {
+  Bench bench(world);
+  Floats values(40003);
+  for (int call = 0; call < kCalls; ++call) {
+    values.fill(world.rank, call, bench.stream);
+    float* const data = values.data();
+    const size_t count = values.count();
+    if ((world.rank + call) % 2 == 0)
+      CHECK(ncclAllReduce(data, data, count, ncclFloat32, ncclSum, bench.comm, bench.stream));
+    else
+      CHECK(ncclAllReduceConfig(data, data, count, ncclFloat32, ncclSum, bench.comm, bench.stream,
+                                nullptr));
+    await(bench.comm, bench.stream);
+    expectStep(call, values.read(bench.stream), sumOf(bench.everyone, call), "configured");
+    expectSameEverywhere(values.read(bench.stream), "configured" + std::to_string(call));
+  }
+}
+
+// Each of the others between two reductions that are compressed.
+void configuredKinds(const World& world) {
+  Bench bench(world);
+  const size_t ranks = bench.ranks();
+  constexpr size_t kCount = 20000;
+  const size_t own = static_cast<size_t>(world.rank) * kCount;
+  Floats in(kCount * ranks), out(kCount * ranks);
+  const auto expectPart = [&](const char* label, size_t count, const Exact& exact) {
+    await(bench.comm, bench.stream);
+    expectExact(slice(out.read(bench.stream), 0, count), exact, label);
+  };
+  for (int call = 0; call < kCalls; ++call) {
+    in.fill(world.rank, call, bench.stream);
+    CHECK(ncclReduceScatterConfig(in.data(), out.data(), kCount, ncclFloat32, ncclSum, bench.comm,
+                                  bench.stream, nullptr));
+    await(bench.comm, bench.stream);
+    expectStep(call, slice(out.read(bench.stream), 0, kCount), sumOf(bench.everyone, call, own),
+               "reduce-scatter");
+    CHECK(ncclAllGatherConfig(in.data(), out.data(), kCount, ncclFloat32, bench.comm, bench.stream,
+                              nullptr));
+    expectPart("all-gather", out.count(),
+               [&](size_t i) { return valueOf(static_cast<int>(i / kCount), call, i % kCount); });
+    CHECK(ncclAlltoAllConfig(in.data(), out.data(), kCount, ncclFloat32, bench.comm, bench.stream,
+                             nullptr));
+    expectPart("all-to-all", out.count(), [&](size_t i) {
+      return valueOf(static_cast<int>(i / kCount), call, own + i % kCount);
+    });
+    CHECK(ncclBroadcastConfig(in.data(), out.data(), in.count(), ncclFloat32, 1, bench.comm,
+                              bench.stream, nullptr));
+    expectPart("broadcast", out.count(), [&](size_t i) { return valueOf(1, call, i); });
+    out.fill(world.rank, call, bench.stream);
+    CHECK(ncclReduceConfig(in.data(), out.data(), in.count(), ncclFloat32, ncclSum, 1, bench.comm,
+                           bench.stream, nullptr));
+    expectPart("reduce", out.count(),
+               world.rank == 1 ? sumOf(bench.everyone, call) : sumOf({world.rank}, call));
+    CHECK(ncclGatherConfig(in.data(), out.data(), kCount, ncclFloat32, 0, bench.comm, bench.stream,
+                           nullptr));
+    CHECK(ncclScatterConfig(in.data(), out.data(), kCount, ncclFloat32, 1, bench.comm, bench.stream,
+                            nullptr));
+    expectPart("scatter", kCount, [&](size_t i) { return valueOf(1, call, own + i); });
+  }
+}
+
 void integersAndDoubles(const World& world) {
   Bench bench(world);
   constexpr size_t kCount = 30000;
@@ -284,6 +346,8 @@ const std::vector<Case>& operationCases() {
       {"operation-all-gather-compressed", 3, allGatherCompressed},
       {"operation-all-gather-compressed-in-place", 2, allGatherCompressedInPlace},
       {"operation-exact-kinds", 3, exactKinds},
+      {"operation-configured", 3, configured},
+      {"operation-configured-kinds", 3, configuredKinds},
       {"operation-integers", 2, integersAndDoubles},
       {"operation-zero-and-small-counts", 3, zeroAndSmallCounts},
       {"operation-refusals", 2, refusals},
