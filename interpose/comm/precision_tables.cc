@@ -66,6 +66,7 @@ Result<void> PrecisionTables::upload(const DeviceTable& device, void* stream) {
 void PrecisionTables::giveUp(std::vector<Buffer>& buffers) {
   buffers.push_back(std::move(tables_));
   for (Staging& staging : staging_) buffers.push_back(std::move(staging.memory));
+  staging_.clear();
 }
 
 }  // namespace cinch

@@ -209,6 +209,24 @@ TEST_F(SlotTest, GivesAllItsMemoryUp) {
   EXPECT_TRUE(fakeDevice().memory.empty());
 }
 
+// Found to be no gradient at first, and later that it is one.
+TEST_F(SlotTest, WhatWasGivenBackIsAllocatedAgain) {
+  {
+    Slot slot{1, "slot", planOf(CallKind::allReduce), kFeedback, std::make_unique<Checkup>()};
+    slot.stats = slot_.stats;
+    for (int time = 0; time < 3; ++time) {
+      ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
+      const PrecisionPlan change{.id = 7, .slot = 1, .runs = {{5, codec::formatOf("h3")}}};
+      ASSERT_TRUE(slot.changePlan(fakeDeviceTable(), change).ok()) << time;
+      ASSERT_TRUE(slot.enterPlan(fakeDeviceTable(), nullptr).ok());
+      ASSERT_TRUE(slot.refreshResiduals(fakeDeviceTable(), &slot, &slot, nullptr).ok());
+      std::vector<Buffer> buffers;
+      slot.release(buffers);
+    }
+  }
+  EXPECT_TRUE(test::holdsNothing());
+}
+
 TEST_F(SlotTest, FiguresComeThroughTheMirrorOnceTheCopyIsDone) {
   ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
   slot_.state()->error[0] = 3;
