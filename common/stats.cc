@@ -66,13 +66,13 @@ CallFigures figuresOf(const CallStats& call, const CommLabel& label) {
   CallFigures figures;
   figures.name = call.name;
   figures.callClass = nameAt(label.classes, latest);
-  // The last call may have passed while it was examined anew.
-  const bool wasCompressed = call.outcomes[0] > 0;
-  if (wasCompressed && figures.callClass == "unknown") figures.callClass = nameAt(label.classes, 0);
   figures.bytes = call.bytes;
   if (const char* codec = call.codec) figures.codec = codec;
   if (const char* evidence = call.evidence) figures.evidence = evidence;
   figures.latest = nameAt(label.reasons, latest);
+  // What was known of it holds while its position is being found again, or it is examined anew.
+  const bool isKnownAgainSoon = figures.latest == "unplaced" || figures.latest == "preparing";
+  if (call.outcomes[0] > 0 && isKnownAgainSoon) figures.callClass = nameAt(label.classes, 0);
   for (size_t reason = 0; reason < std::min(label.reasons.size(), kMaxReasons); ++reason) {
     const uint64_t calls = call.outcomes[reason];
     figures.calls += calls;

@@ -138,14 +138,15 @@ uint64_t CommState::captureIdOf(CUstream_st* stream) const {
   return resources.device->captureId(stream, &id) == 0 ? id : kUnknownCapture;
 }
 
-CommState::Decision CommState::decide(const Signature& signature, CUstream_st* stream) {
+CommState::Decision CommState::decide(const Signature& signature, CUstream_st* stream,
+                                      const void* buffer_dev) {
   if (const auto settled = settle(); !settled.ok() || !facts_.agreed)
     return {cinch::decide(params_, facts_, signature, {})};
   // Of every call, small ones included: a rank makes its graph when it pleases, and what it counted
   // of that would part it from the others.
   if (const uint64_t captureId = captureIdOf(stream); captureId != 0)
     return decideCaptured(signature, captureId);
-  return decideCounted(signature);
+  return decideCounted(signature, buffer_dev);
 }
 
 // What is known of a call that has been made for ever.
@@ -155,10 +156,10 @@ History CommState::inTheEnd(const Signature& signature) const {
   return history;
 }
 
-CommState::Decision CommState::decideCounted(const Signature& signature) {
+CommState::Decision CommState::decideCounted(const Signature& signature, const void* buffer_dev) {
   const auto seen = signatures_.observe(signature);
   const std::optional<uint32_t> index = seen ? std::optional(seen->index) : std::nullopt;
-  const auto [place, exam, isContrary] = observe(signature, index);
+  const auto [place, exam, contrary] = observe(signature, index, buffer_dev);
   if (layers_) layers_->follow(signature);
   const bool isNew = !seen || seen->before == 0;
   if (place.kind == Place::Kind::unknown && (isNew || marksNewLayout(signature)))
@@ -178,7 +179,7 @@ CommState::Decision CommState::decideCounted(const Signature& signature) {
       codingOf(params_, signature.kind, place, static_cast<uint32_t>(rank), history.rule);
   call.codec.store(coding.name(), std::memory_order_relaxed);
   if (decision.reason != Reason::none) return decision;
-  decision.isContrary = isContrary;
+  decision.contrary = contrary;
   if (decision.exam) decision.exam.step->askAgain(place.slot, seen->before);
   if (decision.exam && decision.exam.step->phase(place.slot) == StepExam::Phase::decided)
     decision.reason = reasonOf(decision.exam.step->outcome(place.slot));
@@ -213,10 +214,10 @@ void CommState::takeBack(const Signature& signature) {
 
 // Where the signature alone is the slot, nothing is learned. Only large reductions have a slot of
 // their own in the step.
-StepTracker::Observed CommState::observe(const Signature& signature,
-                                         std::optional<uint32_t> index) {
+StepTracker::Observed CommState::observe(const Signature& signature, std::optional<uint32_t> index,
+                                         const void* buffer_dev) {
   if (params_.slots != SlotChoice::sequence) return {};
-  return steps_.observe(signature, index, isLarge(params_, facts_, signature));
+  return steps_.observe(signature, index, isLarge(params_, facts_, signature), buffer_dev);
 }
 
 // A capture is collective, NCCL wants it on all ranks or on none; but never may a host wait in it.

@@ -57,9 +57,11 @@ class CommState {
     uint64_t captureId = 0;     // of the capture that the call is in
     CallStats* call = nullptr;  // where its outcome counts; null where no call does
     SiteExam exam{};  // of a call that has a place in the step, where its class is to be found out
-    bool isContrary = false;  // made by another sort of thread than when it was found to be one
+    std::optional<Evidence> contrary{};  // to its having been found a gradient
   };
-  Decision decide(const Signature& signature, CUstream_st* stream);
+  // `buffer_dev`: what the call reduces or broadcasts, where that is known.
+  Decision decide(const Signature& signature, CUstream_st* stream,
+                  const void* buffer_dev = nullptr);
   // The calls that decide() counted since the last confirm() or takeBack() took place.
   void confirm() { steps_.commit(); }
   // They did not, `signature` among them.
@@ -150,7 +152,7 @@ class CommState {
   void enrol(const Verdict& verdict);
   History inTheEnd(const Signature& signature) const;
   Decision decideCaptured(const Signature& signature, uint64_t captureId);
-  Decision decideCounted(const Signature& signature);
+  Decision decideCounted(const Signature& signature, const void* buffer_dev);
   void leaveIfUndecided(const Signature& signature);
   Slot* readySlot(const Signature& signature) const;
   Slot* slotOf(uint32_t signatureIndex, const Signature& signature, const Place& place,
@@ -164,7 +166,8 @@ class CommState {
   std::unique_ptr<SlotStrategy> makeStrategy(const Slot& slot) const;
   std::shared_ptr<const HostPlan> hostPlanOf(const Signature& signature) const;
   Slot& makeSlot(const Signature& signature, const Coding& coding, const SlotKey& key);
-  StepTracker::Observed observe(const Signature& signature, std::optional<uint32_t> index);
+  StepTracker::Observed observe(const Signature& signature, std::optional<uint32_t> index,
+                                const void* buffer_dev);
   uint64_t captureIdOf(CUstream_st* stream) const;
   CallStats& callOf(uint32_t signatureIndex, const Signature& signature);
   void logCalls();

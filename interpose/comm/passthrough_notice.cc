@@ -5,9 +5,11 @@ namespace cinch {
 std::string PassthroughNotice::passed(const Signature& signature, uint32_t index,
                                       uint32_t timesPerStep, Reason reason) {
   if (index >= nPassed_.size()) nPassed_.resize(index + 1);
+  reasons_.resize(nPassed_.size(), Reason::preparing);
+  if (reason != Reason::preparing) reasons_[index] = reason;
   if (++nPassed_[index] < kSteps * timesPerStep) return {};
   isQuiet_ = true;
-  const ReasonText text = textOf(reason);
+  const ReasonText text = textOf(reasons_[index]);
   const uint64_t nBytes = signature.count * bytesOf(signature.dataType);
   return std::string(hasCompressed_ ? "nothing is compressed any more: "
                                     : "nothing has been compressed: ") +
@@ -21,6 +23,7 @@ void PassthroughNotice::compressed() {
   if (!hasCompressed_) isQuiet_ = false;
   hasCompressed_ = true;
   nPassed_.clear();
+  reasons_.clear();
 }
 
 }  // namespace cinch

@@ -28,7 +28,10 @@ class PassthroughNotice {
   bool isQuiet() const { return isQuiet_; }
 
  private:
-  std::vector<uint32_t> nPassed_;  // by index of the signature, since a call was compressed
+  // By index of the signature, since a call was compressed: how many passed, and why the last one
+  // did that was not just being measured.
+  std::vector<uint32_t> nPassed_;
+  std::vector<Reason> reasons_;
   bool isQuiet_ = false;           // the line has been written
   bool hasCompressed_ = false;
 };

@@ -30,29 +30,34 @@ void StepExam::reopen(uint32_t epoch) {
   const std::lock_guard lock(mutex_);
   epoch_ = epoch;
   evidence_.forgetCallers();
-  for (uint32_t site = 0; site < sites_.size(); ++site) {
-    Site& again = sites_[site];
-    again.oldest = sampleOf(site, 1);
-    again.phase = Phase::measuring;
-    again.nCalls = kCalls - 1;
-    again.attempt = 0;
-    again.again.reset();
-    again.isOpen = again.mustVote = false;
-    again.ballot = {};
+  for (Site& site : sites_) {
+    if (site.nCalls > kMeasuredCalls) {
+      site.oldest = (site.oldest + 1) % SiteSamples::kCalls;
+      site.nCalls = kMeasuredCalls;
+    }
+    site.nNeeded = std::max(site.nCalls + 1, kMeasuredCalls);
+    site.phase = Phase::measuring;
+    site.attempt = 0;
+    site.again.reset();
+    site.isOpen = site.mustVote = false;
+    site.ballot = {};
   }
 }
 
-bool StepExam::note(uint32_t position, Caller caller, const CallerCounts& ever) {
+std::optional<Evidence> StepExam::note(uint32_t position, Caller caller, const CallerCounts& ever,
+                                       bool isOfParameters) {
   const std::lock_guard lock(mutex_);
   const TrainingStep::Call& call = evidence_.step().calls[position];
-  bool contradicts = false;
+  std::optional<Evidence> contrary;
   if (call.isReduction) {
     const Site& site = sites_[call.slot];
-    contradicts = site.phase == Phase::decided && isGradient(site.outcome) &&
-                  !evidence_.hasSeen(call.slot, caller);
+    const bool isTaken = site.phase == Phase::decided && isGradient(site.outcome);
+    if (isTaken && !evidence_.hasSeen(call.slot, caller)) contrary = Evidence::anotherThread;
+    if (isTaken && isOfParameters && site.outcome == Evidence::wholeModel)
+      contrary = Evidence::parameters;
   }
-  evidence_.note(position, caller, ever);
-  return contradicts;
+  evidence_.note(position, caller, ever, isOfParameters);
+  return contrary;
 }
 
 void StepExam::decide(uint32_t site, Evidence outcome) {
@@ -78,6 +83,7 @@ void StepExam::measureAgain(uint32_t site) {
   Site& again = sites_[site];
   again.phase = Phase::measuring;
   again.nCalls = 0;
+  again.nNeeded = kMeasuredCalls;
   again.again.reset();
   ++again.attempt;
   samples_.forget(site);
@@ -87,15 +93,23 @@ void StepExam::beginCall(uint32_t site, const DeviceValues& input, void* stream)
   const std::lock_guard lock(mutex_);
   Site& measured = sites_[site];
   if (measured.phase != Phase::measuring || std::exchange(measured.isOpen, true)) return;
-  samples_.begin(site, sampleOf(site, measured.nCalls), input, stream);
+  samples_.begin(site, nextSample(measured), input, stream);
+}
+
+void StepExam::keepSample(Site& site) {
+  if (site.nCalls < SiteSamples::kCalls)
+    ++site.nCalls;
+  else
+    site.oldest = (site.oldest + 1) % SiteSamples::kCalls;
 }
 
 void StepExam::endCall(uint32_t site, const DeviceValues& output, void* stream) {
   const std::lock_guard lock(mutex_);
   Site& measured = sites_[site];
   if (!std::exchange(measured.isOpen, false)) return;
-  samples_.end(site, sampleOf(site, measured.nCalls), output, stream);
-  if (++measured.nCalls < kCalls) return;
+  samples_.end(site, nextSample(measured), output, stream);
+  keepSample(measured);
+  if (measured.nCalls < measured.nNeeded) return;
   measured.phase = Phase::voting;
   measured.mustVote = true;
 }
@@ -108,8 +122,8 @@ void StepExam::takeBack() {
 void StepExam::beginAudit(uint32_t site, const DeviceValues& input, void* stream) {
   const std::lock_guard lock(mutex_);
   Site& audited = sites_[site];
-  if (audited.phase != Phase::decided || !samples_.isFree(site, audited.oldest)) return;
-  samples_.begin(site, audited.oldest, input, stream);
+  if (audited.phase != Phase::decided || !samples_.isFree(site, nextSample(audited))) return;
+  samples_.begin(site, nextSample(audited), input, stream);
   audited.isOpen = true;
 }
 
@@ -117,8 +131,8 @@ void StepExam::endAudit(uint32_t site, const DeviceValues& output, void* stream)
   const std::lock_guard lock(mutex_);
   Site& audited = sites_[site];
   if (!std::exchange(audited.isOpen, false)) return;
-  samples_.end(site, audited.oldest, output, stream);
-  audited.oldest = sampleOf(site, 1);
+  samples_.end(site, nextSample(audited), output, stream);
+  keepSample(audited);
 }
 
 std::vector<uint32_t> StepExam::takeUnvoted(bool isUrgent) {

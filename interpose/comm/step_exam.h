@@ -1,12 +1,12 @@
 // What the ranks find out about the reductions of one learned period before they compress any of
 // them: whether these are gradients (policy/evidence.h).
 //
-// Each site of the period is measured on kCalls calls that pass. When the copies have arrived, each
+// Each site of the period is measured on kMeasuredCalls calls that pass. When the copies have arrived, each
 // rank votes on each site; rank 0 sends what it found before its vote. All ranks await the outcome
 // at a later call of the site than the one that casts the votes, since one thread may drive several
 // ranks in turn.
 //
-//   measuring   fewer than kCalls calls have been made
+//   measuring   some of these calls have not been made
 //   voting      the votes are to be cast, or the outcome to be awaited, at the next call
 //   decided     it is a gradient, or passes; where more can be known later, it is measured again
 //               after 1, 2, 4, ... further calls, so that it costs nothing in the end and a job
@@ -29,8 +29,6 @@ namespace cinch {
 
 class StepExam {
  public:
-  static constexpr uint32_t kCalls = SiteSamples::kCalls;
-
   enum class Phase : uint8_t { measuring, voting, decided };
 
   // One attempt on one site: what its votes are about, the same on all ranks.
@@ -51,9 +49,11 @@ class StepExam {
   // results is kept, to be compared with the next one: one call of each site is enough then.
   void reopen(uint32_t epoch);
 
-  // The call at that position of the period is being made. True where it contradicts the outcome:
-  // its site was found to be a gradient when other threads made its calls.
-  bool note(uint32_t position, Caller caller, const CallerCounts& ever);
+  // The call at that position of the period is being made, maybe on a buffer that held parameters.
+  // What contradicts the outcome: its site was found to be a gradient when other threads made its
+  // calls, or by the size of the model alone.
+  std::optional<Evidence> note(uint32_t position, Caller caller, const CallerCounts& ever,
+                               bool isOfParameters = false);
 
   Phase phase(uint32_t site) const { return sites_[site].phase; }
   Attempt attempt(uint32_t site) const { return {epoch_, site, sites_[site].attempt}; }
@@ -101,8 +101,9 @@ class StepExam {
   struct Site {
     Phase phase = Phase::measuring;
     uint32_t attempt = 0;
-    uint32_t nCalls = 0;
-    uint32_t oldest = 0;  // of its samples
+    uint32_t nCalls = 0;                // that there are samples of
+    uint32_t nNeeded = kMeasuredCalls;  // of these, until it is judged
+    uint32_t oldest = 0;                // of its samples
     bool isOpen = false;  // a call has begun and not ended
     bool mustVote = false;
     Evidence outcome = Evidence::notTheModel;
@@ -115,9 +116,11 @@ class StepExam {
 
   void measureAgain(uint32_t site);
 
-  uint32_t sampleOf(uint32_t site, uint32_t call) const {
-    return (sites_[site].oldest + call) % kCalls;
+  // Where the next sample goes: in the place of the oldest one, if there are as many as can be.
+  uint32_t nextSample(const Site& site) const {
+    return (site.oldest + site.nCalls) % SiteSamples::kCalls;
   }
+  void keepSample(Site& site);
 
   const int nRanks_;
   mutable std::mutex mutex_;

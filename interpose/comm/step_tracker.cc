@@ -5,6 +5,7 @@
 
 #include "interpose/comm/background.h"
 #include "interpose/comm/caller.h"
+#include "interpose/policy/policy.h"
 
 namespace cinch {
 namespace {
@@ -21,7 +22,9 @@ void keepUntilArrived(const std::shared_ptr<StepExam>& exam) {
 }  // namespace
 
 StepTracker::Observed StepTracker::observe(const Signature& signature,
-                                           std::optional<uint32_t> index, bool isLarge) {
+                                           std::optional<uint32_t> index, bool isLarge,
+                                           const void* buffer_dev) {
+  noteParameters(signature, isLarge, buffer_dev);
   if (!index) return {sequence_.observeUnknown(signature, isLarge)};
   if (*index >= callers_.size()) callers_.resize(*index + 1);
   callers_[*index].add(currentCaller());
@@ -31,10 +34,19 @@ StepTracker::Observed StepTracker::observe(const Signature& signature,
   if (!expected) return call;
   const SiteExam exam = examOf(*expected, isLost);
   if (!exam) return call;
-  call.isContrary = exam_->note(expected->position, currentCaller(), callers_[*index]);
+  call.contrary = exam_->note(expected->position, currentCaller(), callers_[*index],
+                              parameters_.contains(buffer_dev));
   // What is gathered is nobody's gradient, and has no site.
   if (signature.kind != CallKind::allGather) call.exam = exam;
   return call;
+}
+
+void StepTracker::noteParameters(const Signature& signature, bool isLarge, const void* buffer_dev) {
+  // As many tensors as there may be signatures.
+  if (parameters_.size() == SignatureTable::kMaxSignatures || buffer_dev == nullptr) return;
+  const bool isOfFloats = isLarge && isCompressibleType(signature.dataType);
+  if (signature.kind == CallKind::broadcast && isOfFloats && !sequence_.hasReduced())
+    parameters_.insert(buffer_dev);
 }
 
 // A new period is examined, and one that goes on after a surprise anew: the program may do

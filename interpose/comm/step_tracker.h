@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <unordered_set>
 #include <vector>
 
 #include "interpose/comm/passthrough_notice.h"
@@ -29,11 +30,12 @@ class StepTracker {
     Place place;
     // Of a reduction that has a place, or will have it if the period goes on after a surprise.
     SiteExam exam{};
-    bool isContrary = false;  // another sort of thread makes it than when it was found a gradient
+    std::optional<Evidence> contrary{};  // to its having been found a gradient
   };
   // A call of the calling thread, to be committed or taken back. `index` is that of its signature,
-  // none where the table of signatures is full.
-  Observed observe(const Signature& signature, std::optional<uint32_t> index, bool isLarge);
+  // none where the table of signatures is full; `buffer_dev` what it reduces or broadcasts.
+  Observed observe(const Signature& signature, std::optional<uint32_t> index, bool isLarge,
+                   const void* buffer_dev);
   void commit() { sequence_.commit(); }
   void takeBack();
 
@@ -43,12 +45,16 @@ class StepTracker {
 
  private:
   SiteExam examOf(const Place& place, bool isLost);
+  void noteParameters(const Signature& signature, bool isLarge, const void* buffer_dev);
 
   const CommResources& resources_;
   const int nRanks_;
   Sequence sequence_;
   std::vector<CallerCounts> callers_;  // by index of the signature
   std::shared_ptr<StepExam> exam_;     // of the learned period
+  // Buffers that were broadcast before the first reduction: what is reduced from there is no
+  // gradient, unless their memory was freed and is in use for something else, which then passes.
+  std::unordered_set<const void*> parameters_;
 };
 
 }  // namespace cinch

@@ -95,7 +95,8 @@ Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) 
   CommState& comm = *state;
   const OpClass op = reduces(call.kind) ? comm.classOf(call.op, call.type) : OpClass::none;
   Decided decided{{call.kind, op, call.type, call.count}, {}};
-  decided.decision = comm.decide(decided.signature, call.stream);
+  const void* const buffer = call.kind == CallKind::broadcast ? call.recv : call.send;
+  decided.decision = comm.decide(decided.signature, call.stream, buffer);
   CommState::Decision& decision = decided.decision;
   if (decision.reason == Reason::none) {
     decision.reason = readiness(state, decision);

@@ -24,11 +24,14 @@ constexpr EvidenceText kEvidence[] = {
     {CallClass::state,
      "its values are nearly the same on all ranks or in successive steps, as weights are"},
     {CallClass::other, "its values are integers"},
+    {CallClass::other, "its values are all of one sign, as squares and variances are"},
     {CallClass::other, "every part of it comes from one rank, and is zero on the others"},
     {CallClass::state,
      "weights or other state are reduced beside it, and the model is not whole without"},
     {CallClass::activation, "the same call comes from autograd threads and from others"},
+    {CallClass::activation, "as many values are broadcast in each step"},
     {CallClass::other, "it comes from another thread than the gradients of this process"},
+    {CallClass::state, "its buffer was broadcast at the start, as parameters are"},
     {CallClass::unknown, "all reductions of a step are alike, which averaged weights are, too"},
     {CallClass::unknown, "the reductions of a step are not those of a whole model"},
     {CallClass::unknown, "nearly all of its values are zero"},
@@ -54,10 +57,13 @@ Reason reasonOf(Evidence evidence) {
   switch (evidence) {
     case Evidence::alike:
     case Evidence::besideVetoes:
+    case Evidence::parameters:
       return Reason::state;
     case Evidence::bothThreads:
+    case Evidence::broadcastInStep:
       return Reason::activation;
     case Evidence::integers:
+    case Evidence::ofOneSign:
     case Evidence::gatheredBySums:
       return Reason::otherValues;
     case Evidence::anotherThread:
@@ -75,7 +81,8 @@ std::optional<Evidence> evidenceOf(uint8_t number) {
 }
 
 bool mayChange(Evidence evidence) {
-  return evidence == Evidence::tooFewValues || evidence == Evidence::steady;
+  return evidence == Evidence::tooFewValues || evidence == Evidence::steady ||
+         evidence == Evidence::ofOneSign;
 }
 
 bool isVeto(Evidence evidence) {
@@ -93,9 +100,11 @@ uint32_t TrainingStep::nSlots() const {
 StepEvidence::StepEvidence(TrainingStep step)
     : step_(std::move(step)), callers_(step_.calls.size()), values_(step_.nSlots()) {}
 
-void StepEvidence::note(uint32_t position, Caller caller, const CallerCounts& ever) {
+void StepEvidence::note(uint32_t position, Caller caller, const CallerCounts& ever,
+                        bool isOfParameters) {
   if (position >= callers_.size()) return;
   callers_[position].ever = ever;
+  callers_[position].isOfParameters |= isOfParameters;
   (caller == Caller::autograd ? callers_[position].hasAutograd : callers_[position].hasOther) =
       true;
 }
@@ -117,6 +126,8 @@ std::optional<Evidence> StepEvidence::vetoOn(uint32_t slot) const {
       return Evidence::alike;
     case ValueVerdict::integers:
       return Evidence::integers;
+    case ValueVerdict::ofOneSign:
+      return Evidence::ofOneSign;
     case ValueVerdict::gatheredBySums:
       return Evidence::gatheredBySums;
     default:
@@ -138,6 +149,7 @@ StepEvidence::Callers StepEvidence::callersOf(uint32_t slot) const {
     if (!step_.calls[i].isReduction || step_.calls[i].slot != slot) continue;
     all.hasAutograd |= callers_[i].hasAutograd;
     all.hasOther |= callers_[i].hasOther;
+    all.isOfParameters |= callers_[i].isOfParameters;
   }
   return all;
 }
@@ -154,6 +166,13 @@ bool StepEvidence::comesFromBoth(uint32_t slot) const {
     all.hasOther |= callers_[i].hasOther;
   }
   return all.hasAutograd && all.hasOther;
+}
+
+// What every rank needs of a split layer's input, whose gradients are summed up.
+bool StepEvidence::isBroadcastInStep(uint64_t count) const {
+  return std::ranges::any_of(step_.calls, [count](const TrainingStep::Call& call) {
+    return call.isBroadcast && call.signature.count == count;
+  });
 }
 
 bool StepEvidence::areAllFromAutograd() const {
@@ -186,6 +205,7 @@ Evidence StepEvidence::fromAutograd(uint32_t slot) const {
     return averages && isGathered ? Evidence::averagesShards : Evidence::notTheModel;
   }
   if (!step_.isPlaced) return Evidence::notTheModel;
+  if (isBroadcastInStep(signature.count)) return Evidence::broadcastInStep;
   if (areAllFromAutograd()) return Evidence::autogradThreads;
   uint64_t model = valuesFrom(true);
   if (!step_.isWhole(model)) {
@@ -202,7 +222,9 @@ Evidence StepEvidence::fromAutograd(uint32_t slot) const {
 Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process) const {
   if (process.reducesFromAutograd)
     return completesModel(slot) ? Evidence::completesModel : Evidence::anotherThread;
+  if (callersOf(slot).isOfParameters) return Evidence::parameters;
   if (!step_.isPlaced) return Evidence::notTheModel;
+  if (isBroadcastInStep(reductionOf(slot).signature.count)) return Evidence::broadcastInStep;
   const bool isAllReduce = reductionOf(slot).signature.kind == CallKind::allReduce;
   if (isAllReduce && process.isNamedByDdp) return Evidence::ddpMessages;
   if (!hasTwoSignatures()) return Evidence::oneSignature;
@@ -261,6 +283,7 @@ Evidence StepEvidence::ofWholeModel() const {
         unknown = Evidence::steady;
         break;
       case ValueVerdict::integers:
+      case ValueVerdict::ofOneSign:
       case ValueVerdict::gatheredBySums:
         hasCounts = true;
         break;

@@ -19,8 +19,9 @@
 //                                         from autograd threads     much noise in all of them
 //   AllReduce      known                  the same                  DDP has sent these buckets
 //
-// A veto by values (value_evidence.h) is stronger than any of them, and so is the same signature
-// from both sorts of threads: an activation.
+// A veto by values (value_evidence.h) is stronger than any of them, and so are the same signature
+// from both sorts of threads, and a broadcast of as many values in each step: activations. Without
+// autograd threads a buffer that was broadcast before the first reduction holds parameters.
 //
 // Pure. Threads and values are a rank's own affair, so that its finding may only go into a vote.
 #pragma once
@@ -62,10 +63,13 @@ enum class Evidence : uint8_t {
   // Vetoes.
   alike,
   integers,
+  ofOneSign,
   gatheredBySums,
   besideVetoes,
   bothThreads,
+  broadcastInStep,
   anotherThread,
+  parameters,
   // Neither.
   oneSignature,
   notTheModel,
@@ -105,6 +109,7 @@ struct TrainingStep {
     uint32_t slot = 0;  // of a reduction; those of several micro-batches share theirs
     bool isReduction = false;
     bool isGather = false;
+    bool isBroadcast = false;
   };
   std::vector<Call> calls;  // by position
   bool isPlaced = false;    // positions are known, else ambiguous
@@ -126,8 +131,10 @@ class StepEvidence {
  public:
   explicit StepEvidence(TrainingStep step);
 
-  // The call at that position was made; and how many like it ever, this one included.
-  void note(uint32_t position, Caller caller, const CallerCounts& ever = {});
+  // The call at that position was made, maybe on a buffer that held parameters; and how many like it
+  // ever, this one included.
+  void note(uint32_t position, Caller caller, const CallerCounts& ever = {},
+            bool isOfParameters = false);
   // Whether that sort of thread has made a call of the slot.
   bool hasSeen(uint32_t slot, Caller caller) const {
     const Callers callers = callersOf(slot);
@@ -144,11 +151,13 @@ class StepEvidence {
  private:
   struct Callers {
     bool hasAutograd = false, hasOther = false;
+    bool isOfParameters = false;
     CallerCounts ever{};
   };
 
   Callers callersOf(uint32_t slot) const;
   bool comesFromBoth(uint32_t slot) const;
+  bool isBroadcastInStep(uint64_t count) const;
   bool areAllFromAutograd() const;
   uint64_t valuesFrom(bool autograd) const;
   std::optional<Evidence> vetoOn(uint32_t slot) const;

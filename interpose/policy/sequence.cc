@@ -140,7 +140,9 @@ TrainingStep Sequence::step() const {
   step.parameters = parameters_;
   for (const auto& [symbol, slot, small] : period_.word) {
     const Symbol& call = symbols_[symbol];
-    step.calls.push_back({call.signature, slot, call.isLargeReduction(), call.isLargeGather()});
+    const bool isBroadcast = call.isLarge && call.signature.kind == CallKind::broadcast;
+    step.calls.push_back(
+        {call.signature, slot, call.isLargeReduction(), call.isLargeGather(), isBroadcast});
   }
   return step;
 }

@@ -86,6 +86,9 @@ class Sequence {
   // on. None where the period has several such calls.
   std::optional<Place> expected(uint32_t index) const;
 
+  // Whether a large reduction was made since parameters were broadcast.
+  bool hasReduced() const { return hasReduced_; }
+
   static constexpr uint32_t kLongEnough = 256;
 
  private:

@@ -59,6 +59,12 @@ bool areIntegers(const std::vector<float>& values, int nRanks) {
   return areWhole(1) || areWhole(static_cast<float>(nRanks));
 }
 
+bool areOfOneSign(const std::vector<float>& values) {
+  const auto isPositive = [](float value) { return value > 0; };
+  const auto isNegative = [](float value) { return value < 0; };
+  return std::ranges::none_of(values, isPositive) || std::ranges::none_of(values, isNegative);
+}
+
 // Whether the output is this rank's input wherever that is not zero, and whole tiles come from
 // others. A gradient has zeros, too, such as the rows of an embedding whose tokens a batch lacks;
 // but some rows are those of both.
@@ -123,6 +129,7 @@ bool areSteady(const SampledCall& before, const SampledCall& call, double n) {
 ValueVerdict judgeValues(std::span<const SampledCall> calls, const SampledRuns& runs, int nRanks,
                          const Vetoes& vetoes) {
   std::vector<const SampledCall*> measured;
+  bool isOfOneSign = false;
   for (const SampledCall& call : calls) {
     if (!isComparable(call, calls.back()) || !isMeasured(call.output)) continue;
     if (vetoes.gatheredBySums && isGatheredBySums(call, runs.runLength))
@@ -134,10 +141,12 @@ ValueVerdict judgeValues(std::span<const SampledCall> calls, const SampledRuns& 
       return vetoes.alike && cosineOf(values, call.output) >= kAlike;
     };
     if (hasInput && areAlike(call.input)) return ValueVerdict::alike;
+    isOfOneSign = isOfOneSign || (hasInput && areOfOneSign(call.input));
     if (!measured.empty() && areAlike(measured.back()->output)) return ValueVerdict::alike;
     measured.push_back(&call);
   }
   if (measured.size() < 2) return ValueVerdict::tooFew;
+  if (vetoes.ofOneSign && isOfOneSign) return ValueVerdict::ofOneSign;
   const auto areSteadyThen = [nRanks](const SampledCall* before, const SampledCall* call) {
     return areSteady(*before, *call, nRanks);
   };

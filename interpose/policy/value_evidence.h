@@ -25,13 +25,14 @@ enum class ValueVerdict : uint8_t {
   unsuspicious,    // nothing is known against it
   alike,           // the ranks' values, or those of successive steps: weights, or other state
   integers,        // counts
+  ofOneSign,       // squares, magnitudes, variances
   gatheredBySums,  // each part comes from one rank, and is zero on the others
   steady,          // ranks and steps have much in common, as weights do
 };
 
 // Which of them are asked for: all, but where a test finds out what each is there for.
 struct Vetoes {
-  bool alike = true, integers = true, gatheredBySums = true, steady = true;
+  bool alike = true, integers = true, ofOneSign = true, gatheredBySums = true, steady = true;
 };
 
 // Of calls of one site in successive periods, in order, among `nRanks` ranks. Calls whose places

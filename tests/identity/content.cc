@@ -59,8 +59,13 @@ Nature activations() {
   return {.mean = 0};
 }
 
-Nature counts() {
-  return {.isWhole = true};
+Nature squares(Random& random) {
+  return {.noise = static_cast<float>(random.logUniform(0.5, 50)), .isSquared = true};
+}
+
+// Or votes, which are both.
+Nature counts(Random& random) {
+  return {.mean = random.oneIn(2) ? 0.0f : -1.0f, .isWhole = true};
 }
 
 Nature gatheredParts() {
@@ -86,7 +91,9 @@ Content::Values Content::inputOf(size_t rank, uint64_t call, const Values& mean,
     if (i % kRow == 0) isMissing = random.withChance(nature_.missing);
     const bool isOthers = nature_.isOwned && i / kRun % facts.nRanks != rank;
     input[i] += nature_.kept * average_[i] + nature_.noise * random.normal();
-    if (nature_.isWhole) input[i] = std::floor(static_cast<float>(random.uniform()) * kMostCounted);
+    if (nature_.isSquared) input[i] *= input[i];
+    if (nature_.isWhole)
+      input[i] = std::floor(static_cast<float>(random.uniform(nature_.mean, 1)) * kMostCounted);
     if (isMissing || isOthers) input[i] = 0;
     if (facts.isBfloat16) input[i] = toBfloat16(input[i]);
   }

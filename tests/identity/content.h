@@ -19,6 +19,7 @@ struct Nature {
   float positive = 0;    // is added to the mean
   float missing = 0;     // rows of an embedding whose tokens a rank's batch lacks
   float unused = 0;      // all of it is zero on all ranks
+  bool isSquared = false;
   bool isWhole = false;  // numbers, as counts are
   bool isOwned = false;  // runs of values that one rank has, and the others not
 };
@@ -30,7 +31,8 @@ Nature gradientsOfLittleNoise(Random& random);
 Nature weights(Random& random);
 Nature slowState(Random& random);  // that is alike from step to step, or from rank to rank
 Nature activations();
-Nature counts();
+Nature squares(Random& random);
+Nature counts(Random& random);
 Nature gatheredParts();
 
 class Content {

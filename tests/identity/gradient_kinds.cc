@@ -98,7 +98,7 @@ void ddpWithMetrics(Stream& stream) {
   const bool areIntegers = stream.random.oneIn(2);
   // In hooks of the backward pass, where only values can tell.
   const bool isInBackward = areIntegers && stream.hasAutograd && stream.random.oneIn(2);
-  Content metrics = stream.content(areIntegers ? counts() : activations());
+  Content metrics = stream.content(areIntegers ? counts(stream.random) : activations());
   const bool isByChance = stream.random.oneIn(3);  // as if they were part of the model
   // Float metrics of up to what small tensors leave of the model are a limit where threads say
   // nothing: all of the model is reduced in large calls here.

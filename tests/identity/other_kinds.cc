@@ -114,9 +114,27 @@ void averagedMomentum(Stream& stream) {
   reduceEvery(stream, parts, drawPeriod(stream), !stream.hasAutograd || stream.random.oneIn(2));
 }
 
+// Fisher information, second moments, |g|: in hooks of the backward pass or in a loop.
+void sumsOfSquares(Stream& stream) {
+  Parts parts = drawParts(stream, 1, 8, [&stream] { return squares(stream.random); });
+  stream.broadcast(total(parts));
+  for (; stream.step() < 20; stream.nextStep())
+    for (Part& part : parts) stream.others(part.count, part.content, stream.backward());
+}
+
+// A trunk on all ranks, whose features are made equal, and heads that are split: the features'
+// gradients are summed up.
+void splitHeads(Stream& stream) {
+  Parts features = drawParts(stream, 1, 3, [] { return activations(); });
+  for (; stream.step() < 20; stream.nextStep()) {
+    for (const Part& part : features) stream.broadcast(part.count);
+    for (Part& part : features) stream.others(part.count, part.content, stream.backward());
+  }
+}
+
 void kMeans(Stream& stream) {
   Part sums{stream.largeCount(), stream.content({.noise = 0.02f})};
-  Part numbers{stream.random.between(100, 100000), stream.content(counts())};
+  Part numbers{stream.random.between(100, 100000), stream.content(counts(stream.random))};
   stream.broadcast(sums.count);
   for (; stream.step() < 12; stream.nextStep()) {
     stream.others(sums.count, sums.content);
@@ -178,7 +196,7 @@ void sequenceParallel(Stream& stream) {
 
 // Counts of tokens per expert, histograms: by chance of the size of what was broadcast.
 void countsAlone(Stream& stream) {
-  Parts parts = drawParts(stream, 1, 4, [] { return counts(); });
+  Parts parts = drawParts(stream, 1, 4, [&stream] { return counts(stream.random); });
   stream.broadcast(total(parts));
   const bool isAlone = !stream.hasAutograd || stream.random.oneIn(3);
   reduceEvery(stream, parts, drawPeriod(stream), isAlone);
@@ -213,6 +231,8 @@ const std::vector<Kind> kOtherKinds = {{"averaged weights", averagedWeights},
                                        {"PostLocalSGD", postLocal},
                                        {"averaged state", averagedState},
                                        {"averaged momentum", averagedMomentum},
+                                       {"squares", sumsOfSquares},
+                                       {"split heads", splitHeads},
                                        {"k-means", kMeans},
                                        {"iterations", iterations},
                                        {"tensor parallel", tensorParallel},

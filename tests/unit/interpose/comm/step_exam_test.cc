@@ -63,7 +63,7 @@ class StepExamTest : public testing::Test {
 };
 
 TEST_F(StepExamTest, AllSitesAreVotedOnOnceAllHaveBeenMeasured) {
-  steps(StepExam::kCalls - 1);
+  steps(kMeasuredCalls - 1);
   call(kBucket);
   EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::voting);
   EXPECT_TRUE(exam_->takeUnvoted(false).empty()) << "the other one may say that this is no model";
@@ -76,7 +76,7 @@ TEST_F(StepExamTest, AllSitesAreVotedOnOnceAllHaveBeenMeasured) {
 TEST_F(StepExamTest, SeveralCallsOfASiteInAGroupAreOne) {
   std::vector<float> values(kCount, 1.0f);
   const DeviceValues buffer{values.data(), kCount, ncclFloat32};
-  for (uint32_t i = 0; i < StepExam::kCalls; ++i) exam_->beginCall(kBucket, buffer, nullptr);
+  for (uint32_t i = 0; i < kMeasuredCalls; ++i) exam_->beginCall(kBucket, buffer, nullptr);
   exam_->endCall(kBucket, buffer, nullptr);
   exam_->endCall(kBucket, buffer, nullptr);
   EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::measuring);
@@ -85,7 +85,7 @@ TEST_F(StepExamTest, SeveralCallsOfASiteInAGroupAreOne) {
 TEST_F(StepExamTest, WhatWasNotMadeIsNotMeasured) {
   std::vector<float> values(kCount, 1.0f);
   const DeviceValues buffer{values.data(), kCount, ncclFloat32};
-  for (uint32_t i = 0; i < StepExam::kCalls; ++i) {
+  for (uint32_t i = 0; i < kMeasuredCalls; ++i) {
     exam_->beginCall(kBucket, buffer, nullptr);
     exam_->takeBack();
     exam_->endCall(kBucket, buffer, nullptr);
@@ -94,7 +94,7 @@ TEST_F(StepExamTest, WhatWasNotMadeIsNotMeasured) {
 }
 
 TEST_F(StepExamTest, WhatHasNotArrivedIsNotKnown) {
-  steps(StepExam::kCalls);
+  steps(kMeasuredCalls);
   test::setEventsPending(true);
   EXPECT_FALSE(exam_->hasArrived());
   EXPECT_EQ(found(kBucket), Evidence::tooFewValues);
@@ -105,14 +105,14 @@ TEST_F(StepExamTest, WhatHasNotArrivedIsNotKnown) {
 // Ranks count their calls alike, whatever each of their devices refuses.
 TEST_F(StepExamTest, WhateverTheDeviceRefusesThePhasesAreTheSame) {
   const size_t before = fakeDevice().calls.size();
-  steps(StepExam::kCalls);
+  steps(kMeasuredCalls);
   const auto nCalls = static_cast<int>(fakeDevice().calls.size() - before);
   ASSERT_GT(nCalls, 0);
   for (int refused = 0; refused < nCalls; ++refused) {
     exam_ = std::make_unique<StepExam>(1, 7, twoBuckets(), resources_, 2);
     MemoryReserve::instance().release();  // so that it is asked for again
     fakeDevice().failAt = static_cast<int>(fakeDevice().calls.size()) + refused;
-    steps(StepExam::kCalls);
+    steps(kMeasuredCalls);
     fakeDevice().failAt = -1;
     EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::voting) << refused;
     EXPECT_EQ(exam_->phase(kOther), StepExam::Phase::voting) << refused;
@@ -121,7 +121,7 @@ TEST_F(StepExamTest, WhateverTheDeviceRefusesThePhasesAreTheSame) {
 }
 
 TEST_F(StepExamTest, AnotherThreadContradictsOnlyWhatWasFoundToBeAGradient) {
-  steps(StepExam::kCalls);
+  steps(kMeasuredCalls);
   EXPECT_FALSE(exam_->note(kBucket, Caller::other, {})) << "nothing has been found yet";
   exam_->reopen(8);
   call(kBucket);
@@ -132,8 +132,20 @@ TEST_F(StepExamTest, AnotherThreadContradictsOnlyWhatWasFoundToBeAGradient) {
   EXPECT_FALSE(exam_->note(kBucket, Caller::other, {}));
 }
 
+// Reductions of a model's size from a main thread: for once they may be of weights.
+TEST_F(StepExamTest, ABufferThatHeldParametersContradictsTheSizeOfTheModelAlone) {
+  steps(kMeasuredCalls);
+  for (const Evidence outcome : {Evidence::wholeModel, Evidence::autogradThreads}) {
+    exam_->decide(kBucket, outcome);
+    const bool isAlone = outcome == Evidence::wholeModel;
+    EXPECT_FALSE(exam_->note(kBucket, Caller::autograd, {}, false));
+    const auto contrary = exam_->note(kBucket, Caller::autograd, {}, true);
+    EXPECT_EQ(contrary, isAlone ? std::optional(Evidence::parameters) : std::nullopt);
+  }
+}
+
 TEST_F(StepExamTest, AfterABreakOneCallOfASiteIsEnough) {
-  steps(StepExam::kCalls);
+  steps(kMeasuredCalls);
   exam_->decide(kBucket, Evidence::autogradThreads);
   exam_->reopen(8);
   EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::measuring);
@@ -204,7 +216,7 @@ TEST_F(StepExamTest, AClosedGateIsReplacedByOneWithAnotherTopic) {
 }
 
 TEST_F(StepExamTest, AnAuditSeesValuesThatHaveBecomeAlike) {
-  steps(StepExam::kCalls);
+  steps(kMeasuredCalls);
   exam_->decide(kBucket, Evidence::autogradThreads);
   std::vector<float> weights(kCount);
   std::normal_distribution<float> value;

@@ -14,7 +14,7 @@ namespace {
 using test::Work;
 
 constexpr size_t kCount = 40000;
-constexpr uint32_t kStepsToLearn = 6;  // before calls are compressed
+constexpr uint32_t kStepsToLearn = 5;  // before calls are compressed
 
 using Outputs = std::vector<std::vector<float>>;  // by step
 

@@ -175,10 +175,36 @@ TEST(Evidence, TheSameSignatureFromBothIsAnActivation) {
   EXPECT_EQ(later.of(0, {}), Evidence::bothThreads) << "the same call, another time";
 }
 
+TEST(Evidence, WhatIsBroadcastInEachStepIsAnActivation) {
+  for (const Caller caller : {A, O}) {
+    TrainingStep step{.calls = {}, .isPlaced = true, .parameters = 300};
+    const auto signature = [](CallKind kind, uint64_t count) {
+      return Signature{kind, OpClass::sum, ncclFloat32, count};
+    };
+    step.calls = {{signature(CallKind::broadcast, 100), 0, false, false, true},
+                  {signature(CallKind::allReduce, 100), 0, true},
+                  {signature(CallKind::allReduce, 200), 1, true}};
+    StepEvidence evidence(step);
+    for (uint32_t position : {1, 2}) evidence.note(position, caller);
+    for (uint32_t slot : {0, 1}) evidence.judge(slot, ValueVerdict::unsuspicious);
+    EXPECT_EQ(evidence.of(0, {}), Evidence::broadcastInStep);
+    EXPECT_NE(evidence.of(1, {}), Evidence::broadcastInStep);
+  }
+}
+
+TEST(Evidence, WithoutAutogradThreadsABufferThatHeldParametersIsNoGradient) {
+  for (const Caller caller : {A, O}) {
+    StepEvidence evidence = stepOf({{reduced(100, caller), reduced(200, caller)}});
+    evidence.note(1, caller, {}, true);
+    EXPECT_EQ(evidence.of(1, {}), caller == A ? Evidence::autogradThreads : Evidence::parameters);
+  }
+}
+
 TEST(Evidence, ValuesVeto) {
   const std::pair<ValueVerdict, Evidence> vetoes[] = {
       {ValueVerdict::alike, Evidence::alike},
       {ValueVerdict::integers, Evidence::integers},
+      {ValueVerdict::ofOneSign, Evidence::ofOneSign},
       {ValueVerdict::gatheredBySums, Evidence::gatheredBySums},
       {ValueVerdict::tooFew, Evidence::tooFewValues}};
   for (const auto& [values, evidence] : vetoes)

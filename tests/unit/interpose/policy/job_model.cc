@@ -113,10 +113,12 @@ void JobModel::reopen(uint32_t epoch) {
   for (Site& site : exam_->sites) {
     std::vector<std::vector<SampledCall>> samples = std::move(site.samples);
     for (auto& ofRank : samples)
-      if (ofRank.size() == kMeasuredCalls) ofRank.erase(ofRank.begin());
+      while (ofRank.size() > kMeasuredCalls) ofRank.erase(ofRank.begin());
+    const uint32_t nKept = std::min(site.nCalls, kMeasuredCalls);
     site = {};
     site.samples = std::move(samples);
-    site.nCalls = kMeasuredCalls - 1;
+    site.nCalls = nKept;
+    site.nNeeded = std::max(nKept + 1, kMeasuredCalls);
   }
 }
 
@@ -133,6 +135,7 @@ void JobModel::askAgain(uint64_t ordinal) {
     if (!isOpen(site)) continue;
     site.phase = Phase::measuring;
     site.nCalls = 0;
+    site.nNeeded = kMeasuredCalls;
     site.hasVoted = false;
     site.again.reset();
     ++site.attempt;
@@ -159,7 +162,7 @@ void JobModel::measure(Site& site, std::span<const Caller> callers, const Sample
                        bool isPlaced) {
   if (site.callers.empty()) site.callers.assign(callers.begin(), callers.end());
   for (size_t rank = 0; rank < callers.size(); ++rank) site.samples[rank].push_back(sampleOf(rank));
-  if (++site.nCalls < kMeasuredCalls) return;
+  if (++site.nCalls < site.nNeeded) return;
   site.phase = Phase::voting;
   if (isPlaced) vote(false);
 }

@@ -54,7 +54,7 @@ class JobModel {
   enum class Phase : uint8_t { measuring, voting, decided };
   struct Site {
     Phase phase = Phase::measuring;
-    uint32_t attempt = 0, nCalls = 0;
+    uint32_t attempt = 0, nCalls = 0, nNeeded = kMeasuredCalls;
     Evidence outcome = Evidence::notTheModel;
     std::optional<uint64_t> again;
     bool hasVoted = false, isClosed = false;

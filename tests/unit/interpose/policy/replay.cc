@@ -38,7 +38,7 @@ class Replayer {
         nRanks_(static_cast<size_t>(nRanks)),
         job_({.nRanks = nRanks,
               .params = params_,
-              .vetoes = {.steady = false},  // which 16 values are too few for
+              .vetoes = {.ofOneSign = false, .steady = false},  // 16 values are too few for these
               .runs = {kValues}}) {}
 
   // `values`: null where none were recorded.

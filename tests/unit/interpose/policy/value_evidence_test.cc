@@ -190,6 +190,20 @@ TEST(JudgeValues, CountsAreIntegersAlsoAsAverages) {
     }
 }
 
+TEST(JudgeValues, OneCallOfSquaresIsEnough) {
+  for (const bool isNegative : {false, true}) {
+    Noise draw(4);
+    const Job job{.inputOf = [&](int, int step) {
+      Values values = draw(5);
+      if (step == 1) return values;
+      for (float& value : values) value *= isNegative ? -value : value;
+      return values;
+    }};
+    EXPECT_EQ(job.judge(), ValueVerdict::ofOneSign);
+    EXPECT_NE(job.judge({.ofOneSign = false}), ValueVerdict::ofOneSign);
+  }
+}
+
 TEST(JudgeValues, OneFractionIsNoCount) {
   std::mt19937 random(3);
   const Job job{.inputOf = [&](int, int) {
@@ -198,7 +212,7 @@ TEST(JudgeValues, OneFractionIsNoCount) {
     counts[17] = 0.25f;
     return counts;
   }};
-  EXPECT_EQ(job.judge(), ValueVerdict::steady) << "counts have a mean";
+  EXPECT_EQ(job.judge(), ValueVerdict::ofOneSign);
 }
 
 // Runs of 1,024 values each belong to one of the ranks.
