@@ -39,13 +39,15 @@ ALONE = (
     "ema_of_own_weights", "k_means", "power_iteration", "conjugate_gradients", "histograms", "running_statistics",
     "router_counts", "sync_batch_norm_statistics", "gathered_features", "muon_of_equal_gradients", "tensor_parallel",
     "tensor_parallel_without_broadcast", "tensor_parallel_after_broadcast", "tensor_parallel_columns",
-    "tensor_parallel_by_sequence", "megatron_tensor_parallel", "pipeline_with_sums",
+    "tensor_parallel_by_sequence", "tensor_parallel_head", "megatron_tensor_parallel", "pipeline_with_sums",
+    "sums_of_squared_gradients",
 )
 BESIDE_GRADIENTS = (
     "ddp_weights_averaged_every_step", "ddp_weights_averaged_every_4_steps", "weights_averaged_at_each_stage",
     "ddp_weights_averaged_every_100_steps", "ema_of_weights", "post_local_sgd", "post_local_sgd_one_bucket",
     "accelerate_local_sgd_after_ddp", "ddp_counts_beside_gradients", "ddp_many_counts_beside_gradients",
     "ddp_running_statistics", "ddp_sync_batch_norm_of_many_channels", "ddp_gathered_features", "ddp_muon",
+    "weights_averaged_by_the_loop_over_gradients",
 )
 # These run with nothing set, too, where plain NCCL is much slower than compression.
 WITH_NOTHING_SET = ("periodic_averager_every_step", "post_local_sgd_from_the_start", "accelerate_local_sgd", "k_means",

@@ -281,3 +281,53 @@ def weights_averaged_at_each_stage(device):
 @job(timeout=300)
 def ddp_weights_averaged_every_100_steps(device):
     return train_ddp_averaged(device, 100)
+
+
+@job()
+def weights_averaged_by_the_loop_over_gradients(device):
+    """No wrapper: the loop that averages gradients goes over the weights in the end, as before a checkpoint. Batches of
+    one sample, since gradients of little noise pass."""
+    model = own_model(device, width=640)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.005)
+    losses = []
+
+    def average(tensors):
+        for tensor in tensors:
+            mean(tensor)
+
+    for inputs, wanted in batches(steps(STEPS), device, size=1):
+        loss = cross_entropy(model(inputs), wanted)
+        loss.backward()
+        with mark("gradients"):
+            average(parameter.grad for parameter in model.parameters())
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+        next_step()
+    with mark("weights"):
+        average(parameter.data for parameter in model.parameters())
+    return finished(losses, model)
+
+
+@job(compressible=False, replicated=False)
+def sums_of_squared_gradients(device):
+    """Fisher information: each rank trains by itself, and hooks of the backward pass sum up squares."""
+    model = own_model(device)
+    squares = {parameter: torch.zeros_like(parameter) for parameter in model.parameters()}
+
+    def add(parameter):
+        squares[parameter] += mean(parameter.grad.square())
+
+    for parameter in squares:
+        parameter.register_post_accumulate_grad_hook(add)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    losses = []
+    for inputs, wanted in batches(steps(STEPS), device):
+        loss = cross_entropy(model(inputs), wanted)
+        with mark("metrics"):
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+        next_step()
+    return finished(losses, [*squares.values()])

@@ -7,11 +7,12 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
-from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel, SequenceParallel,
                                                parallelize_module)
+from torch.nn.functional import cross_entropy
 
-from jobs.workloads import N_TOKENS, Block, steps, text_loss, texts
+from jobs.workloads import N_CLASSES, N_FEATURES, N_TOKENS, Block, batches, steps, text_loss, texts
 from marks import mark, next_step
 from registry import finished, job
 
@@ -108,6 +109,28 @@ def tensor_parallel_columns(device):
     """Forward gathers the columns, and only backward sums up: as FSDP with gradients and weights."""
     return train_tensor_parallel(device, {"up": ColwiseParallel(output_layouts=Replicate()),
                                           "down": ColwiseParallel(output_layouts=Replicate())})
+
+
+@job(compressible=False, replicated=False)
+def tensor_parallel_head(device):
+    """A trunk on all ranks, whose features DTensor makes equal by a broadcast, and a head that is split by columns:
+    backward sums up the features' gradients."""
+    mesh = init_device_mesh(device, (2,))
+    trunk = nn.Sequential(nn.Linear(N_FEATURES, 256), nn.ReLU()).to(device)
+    head = parallelize_module(nn.Linear(256, N_CLASSES, bias=False).to(device), mesh,
+                              ColwiseParallel(output_layouts=Replicate()))
+    optimizer = torch.optim.SGD([*trunk.parameters(), *head.parameters()], lr=0.1, foreach=False)
+    losses = []
+    for inputs, wanted in batches(steps(STEPS), device, size=128, same=True):
+        features = DTensor.from_local(trunk(inputs), mesh, [Replicate()], run_check=True)
+        loss = cross_entropy(head(features), wanted)
+        with mark("activations"):
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+        next_step()
+    return finished(losses, trunk)
 
 
 @job(compressible=False, replicated=False)
