@@ -45,7 +45,7 @@ void StepExam::reopen(uint32_t epoch) {
 }
 
 std::optional<Evidence> StepExam::note(uint32_t position, Caller caller, const CallerCounts& ever,
-                                       bool isOfParameters) {
+                                       const void* parameters_dev) {
   const std::lock_guard lock(mutex_);
   const TrainingStep::Call& call = evidence_.step().calls[position];
   std::optional<Evidence> contrary;
@@ -53,10 +53,11 @@ std::optional<Evidence> StepExam::note(uint32_t position, Caller caller, const C
     const Site& site = sites_[call.slot];
     const bool isTaken = site.phase == Phase::decided && isGradient(site.outcome);
     if (isTaken && !evidence_.hasSeen(call.slot, caller)) contrary = Evidence::anotherThread;
-    if (isTaken && isOfParameters && site.outcome == Evidence::wholeModel)
-      contrary = Evidence::parameters;
+    const bool isOther =
+        parameters_dev != nullptr && std::ranges::count(site.measured, parameters_dev) == 0;
+    if (isTaken && isOther && site.outcome == Evidence::wholeModel) contrary = Evidence::parameters;
   }
-  evidence_.note(position, caller, ever, isOfParameters);
+  evidence_.note(position, caller, ever);
   return contrary;
 }
 
@@ -84,6 +85,7 @@ void StepExam::measureAgain(uint32_t site) {
   again.phase = Phase::measuring;
   again.nCalls = 0;
   again.nNeeded = kMeasuredCalls;
+  again.measured.clear();
   again.again.reset();
   ++again.attempt;
   samples_.forget(site);
@@ -93,6 +95,7 @@ void StepExam::beginCall(uint32_t site, const DeviceValues& input, void* stream)
   const std::lock_guard lock(mutex_);
   Site& measured = sites_[site];
   if (measured.phase != Phase::measuring || std::exchange(measured.isOpen, true)) return;
+  measured.measured.push_back(input.data_dev);
   samples_.begin(site, nextSample(measured), input, stream);
 }
 

@@ -49,11 +49,11 @@ class StepExam {
   // results is kept, to be compared with the next one: one call of each site is enough then.
   void reopen(uint32_t epoch);
 
-  // The call at that position of the period is being made, maybe on a buffer that held parameters.
-  // What contradicts the outcome: its site was found to be a gradient when other threads made its
-  // calls, or by the size of the model alone.
+  // The call at that position of the period is being made; `parameters_dev` is its buffer, where
+  // that held parameters once. What contradicts the outcome: its site was found to be a gradient
+  // when other threads made its calls, or by the size of the model in other buffers.
   std::optional<Evidence> note(uint32_t position, Caller caller, const CallerCounts& ever,
-                               bool isOfParameters = false);
+                               const void* parameters_dev = nullptr);
 
   Phase phase(uint32_t site) const { return sites_[site].phase; }
   Attempt attempt(uint32_t site) const { return {epoch_, site, sites_[site].attempt}; }
@@ -111,6 +111,7 @@ class StepExam {
     Ballot ballot{};
     std::shared_ptr<CallGate> gate;
     uint32_t nClosed = 0;  // gates
+    std::vector<const void*> measured;  // buffers, in this attempt
     bool mayChange() const { return phase == Phase::decided && cinch::mayChange(outcome); }
   };
 

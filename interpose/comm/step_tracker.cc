@@ -35,7 +35,7 @@ StepTracker::Observed StepTracker::observe(const Signature& signature,
   const SiteExam exam = examOf(*expected, isLost);
   if (!exam) return call;
   call.contrary = exam_->note(expected->position, currentCaller(), callers_[*index],
-                              parameters_.contains(buffer_dev));
+                              parameters_.contains(buffer_dev) ? buffer_dev : nullptr);
   // What is gathered is nobody's gradient, and has no site.
   if (signature.kind != CallKind::allGather) call.exam = exam;
   return call;

@@ -52,8 +52,8 @@ class StepTracker {
   Sequence sequence_;
   std::vector<CallerCounts> callers_;  // by index of the signature
   std::shared_ptr<StepExam> exam_;     // of the learned period
-  // Buffers that were broadcast before the first reduction: what is reduced from there is no
-  // gradient, unless their memory was freed and is in use for something else, which then passes.
+  // Buffers that were broadcast before the first reduction. Where their memory was freed and holds
+  // gradients now, these have been measured there.
   std::unordered_set<const void*> parameters_;
 };
 

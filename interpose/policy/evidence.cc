@@ -100,11 +100,9 @@ uint32_t TrainingStep::nSlots() const {
 StepEvidence::StepEvidence(TrainingStep step)
     : step_(std::move(step)), callers_(step_.calls.size()), values_(step_.nSlots()) {}
 
-void StepEvidence::note(uint32_t position, Caller caller, const CallerCounts& ever,
-                        bool isOfParameters) {
+void StepEvidence::note(uint32_t position, Caller caller, const CallerCounts& ever) {
   if (position >= callers_.size()) return;
   callers_[position].ever = ever;
-  callers_[position].isOfParameters |= isOfParameters;
   (caller == Caller::autograd ? callers_[position].hasAutograd : callers_[position].hasOther) =
       true;
 }
@@ -149,7 +147,6 @@ StepEvidence::Callers StepEvidence::callersOf(uint32_t slot) const {
     if (!step_.calls[i].isReduction || step_.calls[i].slot != slot) continue;
     all.hasAutograd |= callers_[i].hasAutograd;
     all.hasOther |= callers_[i].hasOther;
-    all.isOfParameters |= callers_[i].isOfParameters;
   }
   return all;
 }
@@ -222,7 +219,6 @@ Evidence StepEvidence::fromAutograd(uint32_t slot) const {
 Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process) const {
   if (process.reducesFromAutograd)
     return completesModel(slot) ? Evidence::completesModel : Evidence::anotherThread;
-  if (callersOf(slot).isOfParameters) return Evidence::parameters;
   if (!step_.isPlaced) return Evidence::notTheModel;
   if (isBroadcastInStep(reductionOf(slot).signature.count)) return Evidence::broadcastInStep;
   const bool isAllReduce = reductionOf(slot).signature.kind == CallKind::allReduce;

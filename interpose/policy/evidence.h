@@ -20,8 +20,7 @@
 //   AllReduce      known                  the same                  DDP has sent these buckets
 //
 // A veto by values (value_evidence.h) is stronger than any of them, and so are the same signature
-// from both sorts of threads, and a broadcast of as many values in each step: activations. Without
-// autograd threads a buffer that was broadcast before the first reduction holds parameters.
+// from both sorts of threads, and a broadcast of as many values in each step: activations.
 //
 // Pure. Threads and values are a rank's own affair, so that its finding may only go into a vote.
 #pragma once
@@ -131,10 +130,8 @@ class StepEvidence {
  public:
   explicit StepEvidence(TrainingStep step);
 
-  // The call at that position was made, maybe on a buffer that held parameters; and how many like it
-  // ever, this one included.
-  void note(uint32_t position, Caller caller, const CallerCounts& ever = {},
-            bool isOfParameters = false);
+  // The call at that position was made; and how many like it ever, this one included.
+  void note(uint32_t position, Caller caller, const CallerCounts& ever = {});
   // Whether that sort of thread has made a call of the slot.
   bool hasSeen(uint32_t slot, Caller caller) const {
     const Callers callers = callersOf(slot);
@@ -151,7 +148,6 @@ class StepEvidence {
  private:
   struct Callers {
     bool hasAutograd = false, hasOther = false;
-    bool isOfParameters = false;
     CallerCounts ever{};
   };
 

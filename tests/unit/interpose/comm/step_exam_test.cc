@@ -135,11 +135,18 @@ TEST_F(StepExamTest, AnotherThreadContradictsOnlyWhatWasFoundToBeAGradient) {
 // Reductions of a model's size from a main thread: for once they may be of weights.
 TEST_F(StepExamTest, ABufferThatHeldParametersContradictsTheSizeOfTheModelAlone) {
   steps(kMeasuredCalls);
+  const std::vector<float> weights(kCount), gradients(kCount, 1);
+  exam_->decide(kBucket, Evidence::steady);
+  for (uint64_t ordinal = 0; ordinal < 2; ++ordinal) exam_->askAgain(kBucket, ordinal);
+  const DeviceValues reused{gradients.data(), kCount, ncclFloat32};
+  exam_->beginCall(kBucket, reused, nullptr);
+  exam_->endCall(kBucket, reused, nullptr);
   for (const Evidence outcome : {Evidence::wholeModel, Evidence::autogradThreads}) {
     exam_->decide(kBucket, outcome);
     const bool isAlone = outcome == Evidence::wholeModel;
-    EXPECT_FALSE(exam_->note(kBucket, Caller::autograd, {}, false));
-    const auto contrary = exam_->note(kBucket, Caller::autograd, {}, true);
+    EXPECT_FALSE(exam_->note(kBucket, Caller::autograd, {}));
+    EXPECT_FALSE(exam_->note(kBucket, Caller::autograd, {}, gradients.data()));
+    const auto contrary = exam_->note(kBucket, Caller::autograd, {}, weights.data());
     EXPECT_EQ(contrary, isAlone ? std::optional(Evidence::parameters) : std::nullopt);
   }
 }

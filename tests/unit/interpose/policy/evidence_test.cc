@@ -192,14 +192,6 @@ TEST(Evidence, WhatIsBroadcastInEachStepIsAnActivation) {
   }
 }
 
-TEST(Evidence, WithoutAutogradThreadsABufferThatHeldParametersIsNoGradient) {
-  for (const Caller caller : {A, O}) {
-    StepEvidence evidence = stepOf({{reduced(100, caller), reduced(200, caller)}});
-    evidence.note(1, caller, {}, true);
-    EXPECT_EQ(evidence.of(1, {}), caller == A ? Evidence::autogradThreads : Evidence::parameters);
-  }
-}
-
 TEST(Evidence, ValuesVeto) {
   const std::pair<ValueVerdict, Evidence> vetoes[] = {
       {ValueVerdict::alike, Evidence::alike},
