@@ -18,10 +18,10 @@ import environment  # noqa: E402
 # Tests that draw what they run from --seed, and print an object with these fields as their last line.
 GENERATED = {
     "identity_weights": ("weights_runs", "weights_taken", "weights_run_away_taken", "gradients_found",
-                         "gradients_found_without_threads"),
+                         "gradients_found_from_autograd"),
     "identity_streams": ("streams", "stream_failures", "stream_share", "vetoes_matter", "noise_matters"),
 }
-# What they have to show.
+# What they have to show. identity_weights itself passes with less, as long as that is known to be missed.
 LEAST_SHARES = {"gradients_found": 0.99, "stream_share": 0.95}
 NONE_OF = ("exact_failures", "weights_taken", "stream_failures")
 CAPTURES = ("Defaults.test_captures_of_one_rank_alone_change_nothing",

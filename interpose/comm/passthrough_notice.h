@@ -32,7 +32,7 @@ class PassthroughNotice {
   // did that was not just being measured.
   std::vector<uint32_t> nPassed_;
   std::vector<Reason> reasons_;
-  bool isQuiet_ = false;           // the line has been written
+  bool isQuiet_ = false;  // the line has been written
   bool hasCompressed_ = false;
 };
 

@@ -38,7 +38,9 @@ void StepExam::reopen(uint32_t epoch) {
     site.nNeeded = std::max(site.nCalls + 1, kMeasuredCalls);
     site.phase = Phase::measuring;
     site.attempt = 0;
+    site.mayChange = false;
     site.again.reset();
+    site.measured.clear();
     site.isOpen = site.mustVote = false;
     site.ballot = {};
   }
@@ -65,19 +67,25 @@ void StepExam::decide(uint32_t site, Evidence outcome) {
   Site& decided = sites_[site];
   decided.phase = Phase::decided;
   decided.outcome = outcome;
+  decided.mayChange = mayChange(outcome);
   if (isGradient(outcome) || !decided.gate) return;
   decided.gate.reset();
   ++decided.nClosed;
 }
 
+void StepExam::close(uint32_t site, Evidence found) {
+  decide(site, found);
+  sites_[site].mayChange = false;
+}
+
 void StepExam::askAgain(uint32_t site, uint64_t ordinal) {
   const std::lock_guard lock(mutex_);
   Site& asked = sites_[site];
-  if (!asked.mayChange()) return;
+  if (!asked.mayChange) return;
   if (!asked.again) asked.again = ordinal + (uint64_t{1} << asked.attempt);
   if (ordinal < *asked.again) return;
   for (uint32_t other = 0; other < sites_.size(); ++other)
-    if (sites_[other].mayChange()) measureAgain(other);
+    if (sites_[other].mayChange) measureAgain(other);
 }
 
 void StepExam::measureAgain(uint32_t site) {
@@ -85,6 +93,7 @@ void StepExam::measureAgain(uint32_t site) {
   again.phase = Phase::measuring;
   again.nCalls = 0;
   again.nNeeded = kMeasuredCalls;
+  again.mayChange = false;
   again.measured.clear();
   again.again.reset();
   ++again.attempt;
@@ -96,22 +105,22 @@ void StepExam::beginCall(uint32_t site, const DeviceValues& input, void* stream)
   Site& measured = sites_[site];
   if (measured.phase != Phase::measuring || std::exchange(measured.isOpen, true)) return;
   measured.measured.push_back(input.data_dev);
-  samples_.begin(site, nextSample(measured), input, stream);
+  samples_.begin(site, measured.nextSample(), input, stream);
 }
 
-void StepExam::keepSample(Site& site) {
-  if (site.nCalls < SiteSamples::kCalls)
-    ++site.nCalls;
+void StepExam::Site::keepSample() {
+  if (nCalls < SiteSamples::kCalls)
+    ++nCalls;
   else
-    site.oldest = (site.oldest + 1) % SiteSamples::kCalls;
+    oldest = (oldest + 1) % SiteSamples::kCalls;
 }
 
 void StepExam::endCall(uint32_t site, const DeviceValues& output, void* stream) {
   const std::lock_guard lock(mutex_);
   Site& measured = sites_[site];
   if (!std::exchange(measured.isOpen, false)) return;
-  samples_.end(site, nextSample(measured), output, stream);
-  keepSample(measured);
+  samples_.end(site, measured.nextSample(), output, stream);
+  measured.keepSample();
   if (measured.nCalls < measured.nNeeded) return;
   measured.phase = Phase::voting;
   measured.mustVote = true;
@@ -125,8 +134,8 @@ void StepExam::takeBack() {
 void StepExam::beginAudit(uint32_t site, const DeviceValues& input, void* stream) {
   const std::lock_guard lock(mutex_);
   Site& audited = sites_[site];
-  if (audited.phase != Phase::decided || !samples_.isFree(site, nextSample(audited))) return;
-  samples_.begin(site, nextSample(audited), input, stream);
+  if (audited.phase != Phase::decided || !samples_.isFree(site, audited.nextSample())) return;
+  samples_.begin(site, audited.nextSample(), input, stream);
   audited.isOpen = true;
 }
 
@@ -134,8 +143,8 @@ void StepExam::endAudit(uint32_t site, const DeviceValues& output, void* stream)
   const std::lock_guard lock(mutex_);
   Site& audited = sites_[site];
   if (!std::exchange(audited.isOpen, false)) return;
-  samples_.end(site, nextSample(audited), output, stream);
-  keepSample(audited);
+  samples_.end(site, audited.nextSample(), output, stream);
+  audited.keepSample();
 }
 
 std::vector<uint32_t> StepExam::takeUnvoted(bool isUrgent) {

@@ -1,10 +1,10 @@
 // What the ranks find out about the reductions of one learned period before they compress any of
 // them: whether these are gradients (policy/evidence.h).
 //
-// Each site of the period is measured on kMeasuredCalls calls that pass. When the copies have arrived, each
-// rank votes on each site; rank 0 sends what it found before its vote. All ranks await the outcome
-// at a later call of the site than the one that casts the votes, since one thread may drive several
-// ranks in turn.
+// Each site of the period is measured on kMeasuredCalls calls that pass. When they have arrived,
+// each rank votes on each site; rank 0 sends what it found before its vote. All ranks await the
+// outcome at a later call of the site than the one that casts the votes, since one thread may drive
+// several ranks in turn.
 //
 //   measuring   some of these calls have not been made
 //   voting      the votes are to be cast, or the outcome to be awaited, at the next call
@@ -60,6 +60,9 @@ class StepExam {
   Evidence outcome(uint32_t site) const { return sites_[site].outcome; }
   uint64_t countOf(uint32_t site) const { return evidence_.reductionOf(site).signature.count; }
   void decide(uint32_t site, Evidence outcome);
+  // Its gate is closed. What each rank finds of that is its own, so that none asks again before the
+  // next epoch: the others would not.
+  void close(uint32_t site, Evidence found);
   // Before a call of the site, the `ordinal`-th of its signature. Where it is time to, all sites of
   // which more can be known now are measured once more, from this call on: they are judged
   // together. The ordinal is that of a call that counts, the same on all ranks.
@@ -104,24 +107,22 @@ class StepExam {
     uint32_t nCalls = 0;                // that there are samples of
     uint32_t nNeeded = kMeasuredCalls;  // of these, until it is judged
     uint32_t oldest = 0;                // of its samples
-    bool isOpen = false;  // a call has begun and not ended
+    bool isOpen = false;                // a call has begun and not ended
     bool mustVote = false;
     Evidence outcome = Evidence::notTheModel;
+    bool mayChange = false;         // by what is equal on all ranks
     std::optional<uint64_t> again;  // ordinal of the call from which on it is measured again
     Ballot ballot{};
     std::shared_ptr<CallGate> gate;
     uint32_t nClosed = 0;  // gates
     std::vector<const void*> measured;  // buffers, in this attempt
-    bool mayChange() const { return phase == Phase::decided && cinch::mayChange(outcome); }
+
+    // Where the next sample goes: in the place of the oldest one, if there are as many as can be.
+    uint32_t nextSample() const { return (oldest + nCalls) % SiteSamples::kCalls; }
+    void keepSample();
   };
 
   void measureAgain(uint32_t site);
-
-  // Where the next sample goes: in the place of the oldest one, if there are as many as can be.
-  uint32_t nextSample(const Site& site) const {
-    return (site.oldest + site.nCalls) % SiteSamples::kCalls;
-  }
-  void keepSample(Site& site);
 
   const int nRanks_;
   mutable std::mutex mutex_;

@@ -5,7 +5,7 @@
 #include "interpose/execute/submit.h"
 
 // A collective, and its twin of NCCL 2.31 that takes a configuration, which is NCCL's affair:
-// CINCH_COLLECTIVE(name, (its arguments), {its fields of Collective}, parameters...).
+// CINCH_COLLECTIVE(name, (its arguments), (its fields of Collective), parameters...).
 #define CINCH_LIST(...) __VA_ARGS__
 #define CINCH_COLLECTIVE(name, arguments, fields, ...)                                        \
   CINCH_EXPORT ncclResult_t nccl##name(__VA_ARGS__) {                                         \

@@ -191,7 +191,7 @@ Result<Reason> passGate(const CommState& comm, const CommState::Decision& decisi
   const Evidence found = decision.contrary ? *decision.contrary
                          : isVeto(own)     ? own
                                            : Evidence::anotherRank;
-  step.decide(site, found);
+  step.close(site, found);
   decision.call->evidence.store(textOf(found), std::memory_order_relaxed);
   CINCH_WARN("POLICY", "%s: %s passes from here on: %s", comm.name.c_str(),
              decision.slot->name.c_str(), textOf(found));

@@ -3,8 +3,9 @@
 //
 //   identity_weights [--runs N] [--seed S]
 //
-// Half as many runs of gradients as of weights, from autograd threads and, the same, from others.
-// Averages of training that has run away and is worse than untrained are counted by themselves.
+// Half as many runs of gradients as of weights, and the same from autograd threads. Averages of
+// training that has run away and is worse than untrained are counted with the others, and once more
+// by themselves.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -279,28 +280,29 @@ class Share {
 int run(const Options& options) {
   Random seeds(options.seed);
   uint64_t nTaken = 0, nRunAway = 0;
-  Share gradients, withoutThreads;
+  Share gradients, fromAutograd;
   for (uint64_t i = 0; i < options.number; ++i) {
     const uint64_t seed = seeds.bits();
     const WeightsRun weights = runWeights(seed);
-    nTaken += weights.isTaken && !weights.hasRunAway;
+    nTaken += weights.isTaken;
     nRunAway += weights.isTaken && weights.hasRunAway;
     if (weights.isTaken)
       std::printf("taken: run %llu%s\n", static_cast<unsigned long long>(i),
                   weights.hasRunAway ? ", which has run away" : "");
-    if (i % 2 == 0) gradients.add(findsGradients(seed, Caller::autograd));
-    if (i % 2 == 0) withoutThreads.add(findsGradients(seed, Caller::other));
+    if (i % 2 == 0) gradients.add(findsGradients(seed, Caller::other));
+    if (i % 2 == 0) fromAutograd.add(findsGradients(seed, Caller::autograd));
     if ((i + 1) % 250 == 0) std::printf("%llu runs\n", static_cast<unsigned long long>(i + 1));
     std::fflush(stdout);
   }
   std::printf(
       "{\"weights_runs\":%llu,\"weights_taken\":%llu,\"weights_run_away_taken\":%llu,"
-      "\"gradients_found\":%.4f,\"gradients_found_without_threads\":%.4f}\n",
+      "\"gradients_found\":%.4f,\"gradients_found_from_autograd\":%.4f}\n",
       static_cast<unsigned long long>(options.number), static_cast<unsigned long long>(nTaken),
-      static_cast<unsigned long long>(nRunAway), gradients.value(), withoutThreads.value());
-  // Without threads gradients are found once their noise is kLeastNoise.
-  const bool areFound = gradients.value() >= 0.99 && withoutThreads.value() >= 0.3;
-  return nTaken == 0 && areFound ? 0 : 1;
+      static_cast<unsigned long long>(nRunAway), gradients.value(), fromAutograd.value());
+  // Not what is wanted, which is none and 0.99, but what is known: without threads gradients are
+  // found once their noise is kLeastNoise, some 0.45 of them in these steps.
+  const bool areFound = fromAutograd.value() >= 0.99 && gradients.value() >= 0.3;
+  return nTaken == nRunAway && areFound ? 0 : 1;
 }
 
 }  // namespace

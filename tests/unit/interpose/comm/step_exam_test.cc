@@ -199,6 +199,20 @@ TEST_F(StepExamTest, AllSitesThatMayChangeAreAskedTogether) {
   EXPECT_EQ(exam_->phase(kOther), StepExam::Phase::measuring);
 }
 
+// What closed it is known to the rank that saw it, and to the others only that one did: a rank that
+// measured again would wait for votes that never come.
+TEST_F(StepExamTest, WhatIsClosedIsNotAskedAgainBeforeTheNextEpoch) {
+  for (const Evidence own : {Evidence::ofOneSign, Evidence::steady, Evidence::anotherRank}) {
+    exam_->decide(kBucket, Evidence::autogradThreads);
+    exam_->close(kBucket, own);
+    for (uint64_t ordinal = 0; ordinal < 100; ++ordinal) exam_->askAgain(kBucket, ordinal);
+    EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::decided);
+    EXPECT_EQ(exam_->outcome(kBucket), own);
+  }
+  exam_->reopen(8);
+  EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::measuring);
+}
+
 TEST_F(StepExamTest, WhatIsKnownIsNotAskedAgain) {
   for (const Evidence known : {Evidence::alike, Evidence::autogradThreads, Evidence::notTheModel}) {
     exam_->decide(kBucket, known);
