@@ -31,8 +31,8 @@ struct CastCodec {
   static constexpr bool kIsBf16 = type == ElementType::bf16;
 
   static constexpr const char* kName = kIsBf16 ? "bf16" : "fp16";
-  static constexpr wire::CodecFormat kFormat = {codecId(Family::other, kIsBf16 ? 14 : 15, 128), 16,
-                                                0, 128};
+  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::other, kIsBf16 ? 14 : 15, 128),
+                                                16, 0, 128};
   static constexpr uint32_t kGroupElems = 128;
   static constexpr bool kIsRotated = false;
   static constexpr bool kDithers = false;

@@ -48,8 +48,8 @@ template <uint32_t bits, uint32_t blockElems = 128>
 struct ClippedCodec {
   static constexpr CodecName kNameText{'c', bits, blockElems};
   static constexpr const char* kName = kNameText.text;
-  static constexpr wire::CodecFormat kFormat = {codecId(Family::clipped, bits, blockElems), bits,
-                                                sizeof(HalfStep), blockElems};
+  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::clipped, bits, blockElems),
+                                                bits, sizeof(HalfStep), blockElems};
   static constexpr uint32_t kGroupElems = blockElems;
   static constexpr bool kIsRotated = false;
   // What is clipped is biased.

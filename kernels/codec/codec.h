@@ -75,9 +75,9 @@ concept BlockCodec = requires(typename C::Summary summary, typename C::BlockMeta
 
 // Ids of the codecs by family, so that a header can be read by eye: bits of a code in the low
 // digits; blocks of 64 from 64 on, of 256 from 128 on. 240 to 254 are for experiments.
-enum class Family : uint8_t { uniform = 0, clipped = 16, rotated = 32, other = 48 };
+enum class CodecFamily : uint8_t { uniform = 0, clipped = 16, rotated = 32, other = 48 };
 
-constexpr uint8_t codecId(Family family, uint32_t bits, uint32_t blockElems) {
+constexpr uint8_t codecId(CodecFamily family, uint32_t bits, uint32_t blockElems) {
   const uint32_t ofBlock = blockElems == 64 ? 64 : blockElems == 256 ? 128 : 0;
   return static_cast<uint8_t>(static_cast<uint32_t>(family) + bits + ofBlock);
 }

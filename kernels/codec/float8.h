@@ -33,7 +33,7 @@ struct Float8Codec {
   static constexpr const char* kName = blockElems == 64    ? "fp8-64"
                                        : blockElems == 256 ? "fp8-256"
                                                            : "fp8";
-  static constexpr wire::CodecFormat kFormat = {codecId(Family::other, 8, blockElems), 8,
+  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::other, 8, blockElems), 8,
                                                 sizeof(Float8Unit), blockElems};
   static constexpr uint32_t kGroupElems = blockElems;
   static constexpr bool kIsRotated = false;

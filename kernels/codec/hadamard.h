@@ -78,8 +78,8 @@ struct HadamardCodec {
   static constexpr uint32_t kBlockElems = 128;
   static constexpr CodecName kNameText{'h', bits, kBlockElems};
   static constexpr const char* kName = kNameText.text;
-  static constexpr wire::CodecFormat kFormat = {codecId(Family::rotated, bits, kBlockElems), bits,
-                                                sizeof(GridStep), kBlockElems};
+  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::rotated, bits, kBlockElems),
+                                                bits, sizeof(GridStep), kBlockElems};
   static constexpr uint32_t kGroupElems = kBlockElems;
   static constexpr bool kIsRotated = true;
   // The distance between codes is not that between values.

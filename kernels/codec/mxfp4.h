@@ -32,7 +32,7 @@ struct Mxfp4Scale {
 struct Mxfp4Codec {
   static constexpr const char* kName = "mxfp4";
   static constexpr uint32_t kGroupElems = 32;
-  static constexpr wire::CodecFormat kFormat = {codecId(Family::other, 4, 128), 4,
+  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::other, 4, 128), 4,
                                                 128 / kGroupElems * sizeof(GroupExponent), 128};
   static constexpr bool kIsRotated = false;
   static constexpr bool kDithers = false;

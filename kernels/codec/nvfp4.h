@@ -36,7 +36,7 @@ struct Nvfp4Codec {
   static constexpr const char* kName = "nvfp4";
   static constexpr uint32_t kGroupElems = 16;
   static constexpr wire::CodecFormat kFormat = {
-      codecId(Family::other, 5, 128), 4,
+      codecId(CodecFamily::other, 5, 128), 4,
       sizeof(BlockUnit) + 128 / kGroupElems * sizeof(GroupFactor), 128};
   static constexpr bool kIsRotated = false;
   static constexpr bool kDithers = false;

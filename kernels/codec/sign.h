@@ -30,7 +30,7 @@ struct SignCodec {
   static constexpr const char* kName = blockElems == 64    ? "sign-64"
                                        : blockElems == 256 ? "sign-256"
                                                            : "sign";
-  static constexpr wire::CodecFormat kFormat = {codecId(Family::other, 1, blockElems), 1,
+  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::other, 1, blockElems), 1,
                                                 sizeof(MeanMagnitude), blockElems};
   static constexpr uint32_t kGroupElems = blockElems;
   static constexpr bool kIsRotated = false;

@@ -47,8 +47,8 @@ template <uint32_t bits, uint32_t blockElems = 128>
 struct UniformCodec {
   static constexpr CodecName kNameText{'q', bits, blockElems};
   static constexpr const char* kName = kNameText.text;
-  static constexpr wire::CodecFormat kFormat = {codecId(Family::uniform, bits, blockElems), bits,
-                                                sizeof(StepAndMinimum), blockElems};
+  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::uniform, bits, blockElems),
+                                                bits, sizeof(StepAndMinimum), blockElems};
   static constexpr uint32_t kGroupElems = blockElems;
   static constexpr bool kIsRotated = false;
   static constexpr bool kDithers = true;

@@ -1,37 +1,19 @@
 #include "kernels/cuda/agent/encode_agent.cuh"
 #include "kernels/cuda/dispatch/codec_launch.cuh"
+#include "kernels/cuda/dispatch/encode_kernel.cuh"
+#include "kernels/cuda/dispatch/instance.h"
 #include "kernels/cuda/dispatch/launch.h"
 
 namespace cinch::cuda {
 namespace {
 
-template <class Elements, class Codecs, Kept kept>
-__global__ void __launch_bounds__(kThreadsPerCta, ctasForEncode<Elements, Codecs, kept>())
-    encodeKernel(const __grid_constant__ EncodeLaunch launch) {
-  encodeRow<Elements, Codecs, kept>(launch);
-}
-
-__global__ void __launch_bounds__(kThreadsPerCta,
-                                  ctasForEncode<AnyElements, AnyCodec, Kept::anything>())
-    encodeBatchKernel(const __grid_constant__ LaunchBatch<EncodeLaunch> batch) {
-  encodeRow(batch);
-}
-
-template <class Elements, class Codecs>
-Kernel<EncodeLaunch> kernelFor(Kept kept) {
-  if constexpr (!Codecs::kIsFixed)
-    return encodeKernel<Elements, Codecs, Kept::anything>;
-  else if (kept == Kept::codes)
-    return encodeKernel<Elements, Codecs, Kept::codes>;
-  else
-    return encodeKernel<Elements, Codecs, Kept::residual>;
-}
-
 Kernel<EncodeLaunch> kernelFor(const EncodeLaunch& launch) {
   const Kept kept = keptBy(launch);
-  return chooseKernel<Kernel<EncodeLaunch>>(
-      launch.call, kept != Kept::anything,
-      [&]<class Elements, class Codecs>() { return kernelFor<Elements, Codecs>(kept); });
+  const auto ofType = [&]<ElementType type>() {
+    return encodeKernelOf<type>(launch.call.layout.codec.id, kept);
+  };
+  return chooseByType<Kernel<EncodeLaunch>>(launch.call, kept != Kept::anything, ofType,
+                                            encodeKernel<AnyElements, AnyCodec, Kept::anything>);
 }
 
 }  // namespace

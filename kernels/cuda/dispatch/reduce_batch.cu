@@ -1,0 +1,11 @@
+#include "kernels/cuda/dispatch/kernel_bounds.cuh"
+#include "kernels/cuda/dispatch/reduce_kernel.cuh"
+
+namespace cinch::cuda {
+
+__global__ void __launch_bounds__(kThreadsPerCta, kCtasForReduce<AnyCodec>)
+    reduceBatchKernel(const __grid_constant__ LaunchBatch<ReduceLaunch> batch) {
+  reduceShard(batch);
+}
+
+}  // namespace cinch::cuda
