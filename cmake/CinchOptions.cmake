@@ -28,17 +28,28 @@ set(CINCH_EMULATOR_DIR "${PROJECT_BINARY_DIR}/emulator")
 
 find_package(Threads REQUIRED)
 
+# What was compiled before is not compiled again, where ccache is installed. It would not trust precompiled
+# headers without being told that nothing reads the time of their compilation.
+find_program(CINCH_CCACHE ccache)
+if(CINCH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  foreach(language C CXX CUDA)
+    set(CMAKE_${language}_COMPILER_LAUNCHER
+        "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CINCH_CCACHE}")
+  endforeach()
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+endif()
+
 # What is installed names its sources from the root of the tree, wherever it was built.
 foreach(map "${PROJECT_SOURCE_DIR}/=" "${PROJECT_BINARY_DIR}/=build/")
   add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${map}>
                       $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffile-prefix-map=${map}>)
 endforeach()
 
-# GCC 12 takes members of std::variant for uninitialised, and concatenated strings for overlapping,
+# GCC 12 takes members of std::variant for uninitialised, and concatenated strings for overlapping or endless,
 # where they are not.
 add_library(cinch_options INTERFACE)
 target_compile_options(cinch_options INTERFACE
-  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wno-maybe-uninitialized -Wno-restrict>
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow>
   $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off -fno-fast-math>
   $<$<AND:$<BOOL:${CINCH_WERROR}>,$<COMPILE_LANGUAGE:C,CXX>>:-Werror>)
 target_include_directories(cinch_options INTERFACE "${PROJECT_SOURCE_DIR}")

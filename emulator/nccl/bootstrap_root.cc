@@ -16,7 +16,7 @@ namespace {
 constexpr auto kUnusedLifetime = std::chrono::hours(1);
 // How long latecomers are told of a failure.
 constexpr auto kFailedLifetime = std::chrono::seconds(30);
-constexpr auto kSendPatience = std::chrono::seconds(30);
+constexpr auto kRootSendPatience = std::chrono::seconds(30);
 constexpr int kTickMs = 1000;
 
 std::string nameOf(const FrameHello& hello) {
@@ -139,7 +139,7 @@ bool BootstrapRoot::tell(const std::vector<char>& all, Place place) {
     if (guest.rank < 0 || guest.place != place) continue;
     guest.data.reset();
     const auto sent = writeFrame(guest.socket.get(), FrameKind::data, all.data(), all.size(),
-                                 Clock::now() + kSendPatience);
+                                 Clock::now() + kRootSendPatience);
     if (sent) continue;
     fail(guest.name + " cannot be reached: " + sent.error().message);
     return false;
@@ -158,7 +158,7 @@ void BootstrapRoot::sendFailure(const Guest& guest) {
   if (guest.rank < 0) return;
   // A rank that cannot be told sees the connection close instead.
   (void)writeFrame(guest.socket.get(), FrameKind::failure, failure_.data(), failure_.size(),
-                   Clock::now() + kSendPatience);
+                   Clock::now() + kRootSendPatience);
 }
 
 }  // namespace cinch::emulator

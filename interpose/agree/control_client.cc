@@ -7,7 +7,7 @@ namespace {
 
 // How long a message of some bytes may wait for room in the kernel: the server always reads.
 constexpr std::chrono::seconds kSendTime{10};
-constexpr size_t kReadBytes = 16 << 10;
+constexpr size_t kClientReadBytes = 16 << 10;
 // As much as the server keeps for a rank. A program thread waits with its own message, so that only
 // answers pile up here: thousands, while the server reads nothing.
 constexpr size_t kMaxKept = 4 << 20;
@@ -184,7 +184,7 @@ void ControlClient::end() {
 }
 
 bool ControlClient::onReadable() {
-  uint8_t bytes[kReadBytes];
+  uint8_t bytes[kClientReadBytes];
   auto received = receiveSome(output_.socket(), bytes, sizeof bytes);
   if (!received.ok()) {
     leave(received.error().message);

@@ -14,7 +14,7 @@
 namespace cinch {
 namespace {
 
-constexpr int kEventsAtOnce = 64;
+constexpr int kReaderEventsAtOnce = 64;
 
 std::atomic<uint64_t> forks{0};
 
@@ -39,7 +39,8 @@ Error readerError(const char* what, int number) {
   return errorf(Status::systemError, "control channel: %s: %s", what, strerrordesc_np(number));
 }
 
-Result<void> control(const Socket& poller, int operation, int fd, uint64_t id, uint32_t events) {
+Result<void> controlPoller(const Socket& poller, int operation, int fd, uint64_t id,
+                           uint32_t events) {
   epoll_event event = {};
   event.events = events;
   event.data.u64 = id;
@@ -85,13 +86,13 @@ Result<uint64_t> ControlReader::add(int fd, Connection& connection) {
   std::lock_guard lock(mutex_);
   if (lost_) return errorf(Status::systemError, "control channel: its thread has ended");
   const uint64_t id = nextId_++;
-  CINCH_TRY(control(poller_, EPOLL_CTL_ADD, fd, id, EPOLLIN));
+  CINCH_TRY(controlPoller(poller_, EPOLL_CTL_ADD, fd, id, EPOLLIN));
   watched_.emplace(id, Watched{fd, &connection});
   return id;
 }
 
 Result<void> ControlReader::watchOutput(uint64_t id, int fd, bool on) {
-  return control(poller_, EPOLL_CTL_MOD, fd, id, on ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  return controlPoller(poller_, EPOLL_CTL_MOD, fd, id, on ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 void ControlReader::remove(uint64_t id) {
@@ -100,7 +101,7 @@ void ControlReader::remove(uint64_t id) {
   if (found != watched_.end()) {
     // Explicitly, as a forked child may hold a copy of the descriptor: closing is not enough. It
     // fails where the thread has done so already.
-    static_cast<void>(control(poller_, EPOLL_CTL_DEL, found->second.fd, id, 0));
+    static_cast<void>(controlPoller(poller_, EPOLL_CTL_DEL, found->second.fd, id, 0));
     watched_.erase(found);
   }
   idle_.wait(lock, [&] { return busy_ != id; });
@@ -108,8 +109,8 @@ void ControlReader::remove(uint64_t id) {
 
 void ControlReader::run() {
   for (;;) {
-    epoll_event events[kEventsAtOnce];
-    const int n = epoll_wait(poller_.fd(), events, kEventsAtOnce, -1);
+    epoll_event events[kReaderEventsAtOnce];
+    const int n = epoll_wait(poller_.fd(), events, kReaderEventsAtOnce, -1);
     if (n < 0 && errno != EINTR) return loseAll(strerrordesc_np(errno));
     for (int i = 0; i < n; ++i) handle(events[i].data.u64, events[i].events);
   }
@@ -130,7 +131,7 @@ void ControlReader::handle(uint64_t id, uint32_t events) {
   std::lock_guard lock(mutex_);
   // An ended connection stays readable for ever and would keep this thread awake.
   if (!good && watched_.count(id) != 0) {
-    static_cast<void>(control(poller_, EPOLL_CTL_DEL, watched.fd, id, 0));
+    static_cast<void>(controlPoller(poller_, EPOLL_CTL_DEL, watched.fd, id, 0));
   }
   busy_ = 0;
   idle_.notify_all();

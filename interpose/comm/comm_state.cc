@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kPollTime{1};
+constexpr std::chrono::milliseconds kErrorPollTime{1};
 const History kWellKnown{std::numeric_limits<uint32_t>::max(), {.kind = Place::Kind::known}};
 constexpr uint64_t kUnknownCapture = std::numeric_limits<uint64_t>::max();
 
@@ -482,7 +482,7 @@ bool CommState::awaitLastCall() const {
     const bool isKnown = real.CommGetAsyncError(comm, &error) == ncclSuccess;
     const bool isWell = isKnown && (error == ncclSuccess || error == ncclInProgress);
     if (!isWell || isAbandoned() || hasFailed() || Clock::now() > deadline) return false;
-    std::this_thread::sleep_for(kPollTime);
+    std::this_thread::sleep_for(kErrorPollTime);
   }
   return true;
 }

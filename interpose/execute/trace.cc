@@ -12,11 +12,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // After which a call that does not end is given up.
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kTracePatience{60};
 
 // Until the call has ended on the device. Keeps the communicator.
 bool collectLater(const std::shared_ptr<CommState>& comm, TracedCall& call) {
-  const auto deadline = Clock::now() + kPatience;
+  const auto deadline = Clock::now() + kTracePatience;
   return runInBackground([comm, &call, deadline] {
     useDevice(*comm->resources.device, comm->resources.cudaDevice);
     const RelaxedCapture relaxed(*comm->resources.device);

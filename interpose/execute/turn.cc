@@ -20,7 +20,7 @@ static_assert(kStrategies == std::size(kStrategyTexts));
 
 // How long after a round its last call may still be on its way, where nobody waits for the figures;
 // and how long the ranks wait for each other's at least: a rank may be slow.
-constexpr std::chrono::seconds kPatience{30}, kShortestWait{60};
+constexpr std::chrono::seconds kTurnPatience{30}, kShortestWait{60};
 
 uint64_t poolTopic(const Slot& slot, uint64_t round) {
   return topicOf({slot.identity, round});
@@ -65,7 +65,7 @@ class RoundToPool {
   std::shared_ptr<CommState> comm_;
   Slot* slot_;
   uint64_t round_, period_;
-  Clock::time_point deadline_ = Clock::now() + kPatience;
+  Clock::time_point deadline_ = Clock::now() + kTurnPatience;
 };
 
 void poolInBackground(const std::shared_ptr<CommState>& comm, Slot& slot, uint64_t round,

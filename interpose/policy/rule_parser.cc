@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kOperations = "AllReduce|ReduceScatter|AllGather";
 constexpr CallKind kKinds[] = {CallKind::allReduce, CallKind::reduceScatter, CallKind::allGather};
 constexpr const char* kTypeNames = "fp32|fp16|bf16";
-constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
+constexpr ncclDataType_t kRuleTypes[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
 constexpr const char* kOpNames = "Sum|Avg|PreMulSum";
 constexpr OpClass kOps[] = {OpClass::sum, OpClass::avg, OpClass::preMulSum};
 
@@ -82,7 +82,7 @@ constexpr Column kColumns[] = {
      }},
     {"dtype", "fp32, fp16 or bf16",
      [](Rule& rule, std::string_view text) {
-       return setChoice(rule.dataType, kTypes, kTypeNames, text);
+       return setChoice(rule.dataType, kRuleTypes, kTypeNames, text);
      }},
     {"op", "Sum, Avg or PreMulSum",
      [](Rule& rule, std::string_view text) { return setChoice(rule.op, kOps, kOpNames, text); }},
@@ -254,7 +254,7 @@ std::string describe(const Rule& rule) {
   constexpr Range kAll;
   std::string text = actionsText(rule) +
                      conditionText("operation", rule.kind, kKinds, kOperations) +
-                     conditionText("dtype", rule.dataType, kTypes, kTypeNames) +
+                     conditionText("dtype", rule.dataType, kRuleTypes, kTypeNames) +
                      conditionText("op", rule.op, kOps, kOpNames);
   if (rule.bytes.min != kAll.min) text += " min_bytes=" + std::to_string(rule.bytes.min);
   if (rule.bytes.max != kAll.max) text += " max_bytes=" + std::to_string(rule.bytes.max);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x42496e43;  // "CnIB"
 constexpr uint16_t kVersion = 2;
-constexpr size_t kHeadBytes = 16;
+constexpr size_t kCardHeadBytes = 16;
 constexpr size_t kPortBytes = 32;
 constexpr size_t kQueueBytes = 24;
 constexpr uint32_t kMost24Bits = (1 << 24) - 1;
@@ -74,7 +74,7 @@ const char* nameOf(LinkKind link) {
 }  // namespace
 
 std::vector<uint8_t> encodeCard(const Card& card) {
-  std::vector<uint8_t> bytes(kHeadBytes + kPortBytes * card.ports.size() +
+  std::vector<uint8_t> bytes(kCardHeadBytes + kPortBytes * card.ports.size() +
                              kQueueBytes * card.queues.size());
   uint8_t* at = bytes.data();
   storeLittle(kMagic, at);
@@ -82,7 +82,7 @@ std::vector<uint8_t> encodeCard(const Card& card) {
   at[6] = static_cast<uint8_t>(card.ports.size());
   at[7] = static_cast<uint8_t>(card.queues.size());
   storeLittle(card.ringAddress, at + 8);
-  at += kHeadBytes;
+  at += kCardHeadBytes;
   for (const PortCard& port : card.ports) {
     encode(port, at);
     at += kPortBytes;
@@ -95,7 +95,7 @@ std::vector<uint8_t> encodeCard(const Card& card) {
 }
 
 Result<Card> parseCard(std::span<const uint8_t> bytes) {
-  if (bytes.size() < kHeadBytes || loadLittle<uint32_t>(bytes.data()) != kMagic) {
+  if (bytes.size() < kCardHeadBytes || loadLittle<uint32_t>(bytes.data()) != kMagic) {
     return wrong("another form: do all ranks use the same version of Cinch's net plugin?");
   }
   const uint16_t version = loadLittle<uint16_t>(bytes.data() + 4);
@@ -110,11 +110,11 @@ Result<Card> parseCard(std::span<const uint8_t> bytes) {
   const size_t nQueues = bytes[7];
   if (nPorts < 1 || nPorts > kMaxPorts) return wrong("no or too many ports");
   if (nQueues < 1 || nQueues > kMaxQueues) return wrong("no or too many queues");
-  if (bytes.size() != kHeadBytes + kPortBytes * nPorts + kQueueBytes * nQueues) {
+  if (bytes.size() != kCardHeadBytes + kPortBytes * nPorts + kQueueBytes * nQueues) {
     return wrong("another length than its ports and queues take");
   }
   Card card{.ringAddress = loadLittle<uint64_t>(bytes.data() + 8), .ports = {}, .queues = {}};
-  auto rest = bytes.subspan(kHeadBytes);
+  auto rest = bytes.subspan(kCardHeadBytes);
   for (; card.ports.size() < nPorts; rest = rest.subspan(kPortBytes)) {
     const Result<PortCard> port = parsePort(rest.first<kPortBytes>());
     if (!port) return port.error();

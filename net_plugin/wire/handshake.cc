@@ -12,7 +12,7 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::string_view kMagic = "CinchNet"sv;
-constexpr size_t kGuardedBytes = kHelloBytes - sizeof(uint32_t);
+constexpr size_t kGuardedHelloBytes = kHelloBytes - sizeof(uint32_t);
 constexpr size_t kHelloNonceAt = 56;
 constexpr size_t kWelcomeNonceAt = 32;
 constexpr size_t kProofAt = kWelcomeBytes - sizeof(Proof);
@@ -48,7 +48,7 @@ HelloBytes encode(const Hello& hello, bool hasKey) {
   store(hello.from, out + 24);
   store(hello.to, out + 40);
   store(randomBytes16(), out + kHelloNonceAt);
-  storeLittle(crc32c(out, kGuardedBytes), out + kGuardedBytes);
+  storeLittle(crc32c(out, kGuardedHelloBytes), out + kGuardedHelloBytes);
   return bytes;
 }
 
@@ -152,7 +152,7 @@ ListeningHandshake::ListeningHandshake(const Identity& self, uint16_t features, 
 Result<Hello> ListeningHandshake::takeHello(std::span<const uint8_t, kHelloBytes> bytes) {
   const uint8_t* in = bytes.data();
   CINCH_TRY(checkHead(Kind::hello, in));
-  if (loadLittle<uint32_t>(in + kGuardedBytes) != crc32c(in, kGuardedBytes))
+  if (loadLittle<uint32_t>(in + kGuardedHelloBytes) != crc32c(in, kGuardedHelloBytes))
     return refusal("its hello arrived damaged");
   const Hello hello = decodeHello(in);
   // Before all that tells about this process: who does not know it learns nothing of it.

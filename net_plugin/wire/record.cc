@@ -9,7 +9,7 @@
 namespace cinch::net {
 namespace {
 
-constexpr size_t kGuardedBytes = kRecordBytes - sizeof(uint32_t);
+constexpr size_t kGuardedRecordBytes = kRecordBytes - sizeof(uint32_t);
 
 // What a type may set besides its connection; all else is zero.
 struct Fields {
@@ -85,13 +85,14 @@ std::array<uint8_t, kRecordBytes> encodeRecord(const Record& record) {
   storeLittle(record.offset, at + 16);
   storeLittle(record.total, at + 24);
   storeLittle(record.checksum, at + 32);
-  storeLittle(crc32c(at, kGuardedBytes), at + kGuardedBytes);
+  storeLittle(crc32c(at, kGuardedRecordBytes), at + kGuardedRecordBytes);
   return bytes;
 }
 
 std::optional<Record> parseRecord(std::span<const uint8_t, kRecordBytes> bytes) {
   const uint8_t* at = bytes.data();
-  if (loadLittle<uint32_t>(at + kGuardedBytes) != crc32c(at, kGuardedBytes)) return std::nullopt;
+  if (loadLittle<uint32_t>(at + kGuardedRecordBytes) != crc32c(at, kGuardedRecordBytes))
+    return std::nullopt;
   if (!isKnown(at[0]) || loadLittle<uint16_t>(at + 2) != 0) return std::nullopt;
   const Record record = {.type = static_cast<RecordType>(at[0]),
                          .flags = at[1],

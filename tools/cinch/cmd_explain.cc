@@ -23,12 +23,12 @@ struct ExplainedCodec {
 const char* ExplainedCodec::family() const {
   constexpr uint8_t kFirstExperiment = 240;
   if (info.format.id >= kFirstExperiment) return "experiment";
-  switch (static_cast<Family>(info.format.id % 64 / 16 * 16)) {
-    case Family::uniform:
+  switch (static_cast<CodecFamily>(info.format.id % 64 / 16 * 16)) {
+    case CodecFamily::uniform:
       return "min-max";
-    case Family::clipped:
+    case CodecFamily::clipped:
       return "clipped";
-    case Family::rotated:
+    case CodecFamily::rotated:
       return "Hadamard";
     default:
       return info.format.bits == 1 ? "sign" : "float";

@@ -15,7 +15,7 @@ constexpr uint32_t kMaxHiddenScalars = 3;
 // Numbers that are copied in the time of a step.
 constexpr size_t kCopiedPerWork = 16;
 
-using Place = ShapeSearch::Place;
+using ShapePlace = ShapeSearch::Place;
 
 std::vector<uint32_t> bucketsOf(const BucketOrder& order) {
   std::vector<uint32_t> buckets(order.parameters.size());
@@ -26,9 +26,9 @@ std::vector<uint32_t> bucketsOf(const BucketOrder& order) {
   return buckets;
 }
 
-std::vector<Place> placesOf(const BucketOrder& order) {
+std::vector<ShapePlace> placesOf(const BucketOrder& order) {
   std::vector<uint32_t> missing = order.nPerBucket, placeOf(missing.size()), open;
-  std::vector<Place> places;
+  std::vector<ShapePlace> places;
   for (const uint32_t bucket : bucketsOf(order)) {
     const bool opens = missing[bucket] == order.nPerBucket[bucket];
     const bool closes = --missing[bucket] == 0;
@@ -56,7 +56,7 @@ Layer common(const Layer& a, const Layer& b) {
 // of the parameters so far can lead to, each once: no more work where readings multiply.
 class Readings {
  public:
-  Readings(const DdpShapes& shapes, std::span<const Place> places,
+  Readings(const DdpShapes& shapes, std::span<const ShapePlace> places,
            std::span<const uint64_t> bucketCounts, uint64_t& work)
       : shapes_(shapes), places_(places), bucketCounts_(bucketCounts), work_(work) {}
 
@@ -67,7 +67,7 @@ class Readings {
     if (!canEnd(start, places_.size())) return {};
     States states = {{start, 0}};
     steps_.clear();
-    for (const Place& place : places_) {
+    for (const ShapePlace& place : places_) {
       steps_.emplace_back();
       states = advance(states, place);
       if (states.empty()) return {};
@@ -90,7 +90,7 @@ class Readings {
   };
 
   // The states after one more parameter; none when no work is left.
-  States advance(const States& states, const Place& place) {
+  States advance(const States& states, const ShapePlace& place) {
     States next;
     for (const auto& [state, number] : states) {
       if (state.nScalars > 0) step(state, number, place, {1, 0}, next);
@@ -102,7 +102,7 @@ class Readings {
     return next;
   }
 
-  void step(const State& from, uint32_t number, const Place& place, const Layer& layer,
+  void step(const State& from, uint32_t number, const ShapePlace& place, const Layer& layer,
             States& next) {
     if (layer.count > from.nElements) return;
     State to{from.position + 2 * layer.dims,
@@ -125,7 +125,7 @@ class Readings {
   }
 
   // Puts elements into a bucket. False when it would overflow, or be full too early or too late.
-  bool fill(std::vector<uint64_t>& missing, const Place& place, uint64_t count) const {
+  bool fill(std::vector<uint64_t>& missing, const ShapePlace& place, uint64_t count) const {
     if (place.opens) missing.push_back(bucketCounts_[place.bucket]);
     uint64_t& left = missing[place.open];
     if (count > left || (count == left) != place.closes) return false;
@@ -154,7 +154,7 @@ class Readings {
   }
 
   const DdpShapes& shapes_;
-  const std::span<const Place> places_;
+  const std::span<const ShapePlace> places_;
   const std::span<const uint64_t> bucketCounts_;
   std::vector<std::vector<Step>> steps_;  // by parameter
   uint64_t& work_;

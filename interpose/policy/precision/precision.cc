@@ -40,9 +40,9 @@ class ErrorUnit {
 };
 
 // A problem, with what its rules say of single segments.
-class Segments {
+class RuledSegments {
  public:
-  explicit Segments(const PrecisionProblem& problem) : problem_(problem) {}
+  explicit RuledSegments(const PrecisionProblem& problem) : problem_(problem) {}
 
   size_t size() const { return problem_.segments.size(); }
   double errorOf(size_t segment, uint32_t candidate) const {
@@ -111,7 +111,8 @@ class Segments {
   const PrecisionProblem& problem_;
 };
 
-PrecisionChoice solveForBytes(const Segments& segments, const ErrorUnit& unit, int64_t capacity) {
+PrecisionChoice solveForBytes(const RuledSegments& segments, const ErrorUnit& unit,
+                              int64_t capacity) {
   const auto groups = segments.groups([&](size_t segment, uint8_t candidate) {
     return KnapsackOption{static_cast<int64_t>(segments.bytesOf(segment, candidate)),
                           unit.roundUp(segments.countedError(segment, candidate))};
@@ -122,7 +123,7 @@ PrecisionChoice solveForBytes(const Segments& segments, const ErrorUnit& unit, i
   return choice;
 }
 
-PrecisionChoice solveForError(const Segments& segments, int64_t byteBudget) {
+PrecisionChoice solveForError(const RuledSegments& segments, int64_t byteBudget) {
   const ErrorUnit unit(segments.largestError());
   const auto groups = segments.groups([&](size_t segment, uint8_t candidate) {
     return KnapsackOption{unit.roundUp(segments.countedError(segment, candidate)),
@@ -137,7 +138,7 @@ PrecisionChoice solveForError(const Segments& segments, int64_t byteBudget) {
 }  // namespace
 
 PrecisionChoice fewestBytes(const PrecisionProblem& problem) {
-  const Segments segments(problem);
+  const RuledSegments segments(problem);
   const ErrorUnit unit(segments.standardError());
   int64_t capacity = 0;
   for (size_t i = 0; i < segments.size(); ++i)
@@ -146,7 +147,7 @@ PrecisionChoice fewestBytes(const PrecisionProblem& problem) {
 }
 
 PrecisionChoice fewestBytes(const PrecisionProblem& problem, double errorBudget) {
-  const Segments segments(problem);
+  const RuledSegments segments(problem);
   const double budget = errorBudget >= 0 ? std::min(errorBudget, kMaxError * kMaxSegments) : 0.0;
   const ErrorUnit unit(budget);
   PrecisionChoice choice = solveForBytes(segments, unit, unit.roundDown(budget));
@@ -159,7 +160,7 @@ PrecisionChoice fewestBytes(const PrecisionProblem& problem, double errorBudget)
 
 PrecisionChoice leastError(const PrecisionProblem& problem, uint64_t byteBudget) {
   const auto capacity = std::min<uint64_t>(byteBudget, uint64_t{kMaxKnapsackTotal});
-  return solveForError(Segments(problem), static_cast<int64_t>(capacity));
+  return solveForError(RuledSegments(problem), static_cast<int64_t>(capacity));
 }
 
 }  // namespace cinch

@@ -8,12 +8,12 @@
 namespace cinch {
 namespace {
 
-constexpr size_t kCount = 1 << 18;
+constexpr size_t kInputCount = 1 << 18;
 
 std::vector<double> draw(const Input& input, uint64_t seed, int rank, size_t offset = 0) {
-  std::vector<double> values(kCount);
+  std::vector<double> values(kInputCount);
   const uint64_t key = keyOf(seed, rank);
-  for (size_t i = 0; i < kCount; ++i) values[i] = inputValue(input, key, offset + i);
+  for (size_t i = 0; i < kInputCount; ++i) values[i] = inputValue(input, key, offset + i);
   return values;
 }
 
@@ -31,9 +31,9 @@ double partBeyond(const std::vector<double>& values, double limit) {
 
 TEST(NcclTestsInput, GaussIsGaussian) {
   const auto values = draw({.kind = InputKind::gauss}, 99, 1);
-  const std::vector<double> ones(kCount, 1);
-  EXPECT_NEAR(meanOf(values, ones), 0, 4 / std::sqrt(kCount));
-  EXPECT_NEAR(meanOf(values, values), 1, 4 * std::sqrt(2.0 / kCount));
+  const std::vector<double> ones(kInputCount, 1);
+  EXPECT_NEAR(meanOf(values, ones), 0, 4 / std::sqrt(kInputCount));
+  EXPECT_NEAR(meanOf(values, values), 1, 4 * std::sqrt(2.0 / kInputCount));
   EXPECT_NEAR(partBeyond(values, 1), 0.3173, 0.004);
   EXPECT_NEAR(partBeyond(values, 3), 0.0027, 0.0005);
 }

@@ -6,7 +6,6 @@ namespace cinch::bench {
 namespace {
 
 constexpr uint64_t kPart = 1 << 16;  // values
-constexpr size_t kMaxElementBytes = 8;
 
 }  // namespace
 

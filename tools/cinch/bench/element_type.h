@@ -10,6 +10,8 @@
 
 namespace cinch::bench {
 
+inline constexpr size_t kMaxElementBytes = 8;
+
 struct ElementType {
   const char* name;  // nccl-tests' name
   ncclDataType_t id;

@@ -10,7 +10,6 @@
 namespace cinch::bench {
 namespace {
 
-constexpr size_t kMaxElementBytes = 8;
 // The coarsest that adaptive precision gives to a segment.
 constexpr const char* kCoarsestAutoCodec = "h2";
 

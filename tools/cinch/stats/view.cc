@@ -10,9 +10,9 @@
 namespace cinch::stats {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-constexpr int kFormat = 1;
+constexpr int kViewFormat = 1;
 constexpr double kMega = 1e6;
 
 // "-" for what was not measured.
@@ -61,7 +61,7 @@ std::string commText(const MergedComm& comm) {
   return text;
 }
 
-Json jsonOf(const MergedSlot& slot) {
+OrderedJson jsonOf(const MergedSlot& slot) {
   return {{"call", slot.call},
           {"codec", slot.codec},
           {"ranks", slot.nRanks},
@@ -78,8 +78,8 @@ Json jsonOf(const MergedSlot& slot) {
           {"residual_drops", slot.drops}};
 }
 
-Json jsonOf(const MergedComm& comm) {
-  Json slots = Json::array(), passed = Json::object();
+OrderedJson jsonOf(const MergedComm& comm) {
+  OrderedJson slots = OrderedJson::array(), passed = OrderedJson::object();
   for (const MergedSlot& slot : comm.slots) slots.push_back(jsonOf(slot));
   for (const auto& [reason, sum] : comm.passed) {
     passed[reason] = {{"calls", sum.calls}, {"bytes", sum.bytes}};
@@ -97,14 +97,14 @@ std::string viewText(const Merged& merged, double now) {
 }
 
 std::string viewJson(const Merged& merged) {
-  Json comms = Json::array();
+  OrderedJson comms = OrderedJson::array();
   for (const MergedComm& comm : merged.comms) comms.push_back(jsonOf(comm));
-  const Json view = {{"format", kFormat},
-                     {"reports", merged.nReports},
-                     {"oldest_written_at", merged.oldest},
-                     {"newest_written_at", merged.newest},
-                     {"communicators", std::move(comms)}};
-  return view.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  const OrderedJson view = {{"format", kViewFormat},
+                            {"reports", merged.nReports},
+                            {"oldest_written_at", merged.oldest},
+                            {"newest_written_at", merged.newest},
+                            {"communicators", std::move(comms)}};
+  return view.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
 }
 
 }  // namespace cinch::stats

@@ -8,7 +8,7 @@
 namespace cinch {
 namespace {
 
-constexpr ResidualOwner kOwner{8, 3};
+constexpr ResidualOwner kPathOwner{8, 3};
 
 // The launcher's variables are the test's own.
 class ResidualPathTest : public testing::Test {
@@ -23,18 +23,18 @@ class ResidualPathTest : public testing::Test {
 };
 
 TEST_F(ResidualPathTest, NamesRankSizeAndNumber) {
-  EXPECT_EQ(ResidualPath("/dir", kOwner).text(), "/dir/rank3of8.comm0.cinch");
+  EXPECT_EQ(ResidualPath("/dir", kPathOwner).text(), "/dir/rank3of8.comm0.cinch");
   EXPECT_EQ(ResidualPath("/100%%", {2, 0}).text(), "/100%/rank0of2.comm0.cinch");
 }
 
 TEST_F(ResidualPathTest, NumbersThoseThatLiveAtOnce) {
-  const ResidualPath first("/dir", kOwner);
-  auto second = std::make_unique<ResidualPath>("/dir", kOwner);
-  const ResidualPath third("/dir", kOwner);
+  const ResidualPath first("/dir", kPathOwner);
+  auto second = std::make_unique<ResidualPath>("/dir", kPathOwner);
+  const ResidualPath third("/dir", kPathOwner);
   EXPECT_EQ(second->text(), "/dir/rank3of8.comm1.cinch");
   EXPECT_EQ(third.text(), "/dir/rank3of8.comm2.cinch");
   second.reset();
-  EXPECT_EQ(ResidualPath("/dir", kOwner).text(), "/dir/rank3of8.comm1.cinch");
+  EXPECT_EQ(ResidualPath("/dir", kPathOwner).text(), "/dir/rank3of8.comm1.cinch");
   for (const ResidualOwner& other : {ResidualOwner{8, 2}, ResidualOwner{9, 3}})
     EXPECT_NE(ResidualPath("/dir", other).text().find(".comm0."), std::string::npos)
         << "others are numbered by themselves";
@@ -42,12 +42,13 @@ TEST_F(ResidualPathTest, NumbersThoseThatLiveAtOnce) {
 
 TEST_F(ResidualPathTest, NamesTheProcessWhereTheLauncherNumbersIt) {
   setenv("SLURM_PROCID", "17", 1);
-  EXPECT_EQ(ResidualPath("/dir", kOwner).text(), "/dir/process17.rank3of8.comm0.cinch");
+  EXPECT_EQ(ResidualPath("/dir", kPathOwner).text(), "/dir/process17.rank3of8.comm0.cinch");
   setenv("RANK", "5", 1);
-  EXPECT_EQ(ResidualPath("/dir", kOwner).text(), "/dir/process5.rank3of8.comm0.cinch");
+  EXPECT_EQ(ResidualPath("/dir", kPathOwner).text(), "/dir/process5.rank3of8.comm0.cinch");
   for (const char* value : {"", "../up", "-1", "1/2", "12345678901"}) {
     setenv("RANK", value, 1);
-    EXPECT_EQ(ResidualPath("/dir", kOwner).text(), "/dir/process17.rank3of8.comm0.cinch") << value;
+    EXPECT_EQ(ResidualPath("/dir", kPathOwner).text(), "/dir/process17.rank3of8.comm0.cinch")
+        << value;
   }
 }
 

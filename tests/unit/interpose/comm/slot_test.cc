@@ -14,10 +14,10 @@ namespace {
 using test::fakeDevice;
 using test::fakeDeviceTable;
 
-constexpr uint64_t kCount = 5000;
+constexpr uint64_t kSlotCount = 5000;
 constexpr CodingRule kFeedback{.gain = 0.1f};
 
-CollectivePlan planOf(CallKind kind, uint64_t count = kCount) {
+CollectivePlan planOf(CallKind kind, uint64_t count = kSlotCount) {
   return planCollective({kind, OpClass::sum, ncclFloat32, count}, ElementType::fp32,
                         codec::formatOf("q4"), 0, 2);
 }
@@ -44,10 +44,10 @@ class SlotTest : public testing::Test {
   // Makes the residuals non-zero and says whether refresh() cleared both.
   bool clears(const void* send, const void* recv) {
     const Residuals residuals = slot_.residuals();
-    floats(residuals.encode)[kCount - 1] = 1;
+    floats(residuals.encode)[kSlotCount - 1] = 1;
     floats(residuals.reduce)[0] = 1;
     EXPECT_TRUE(refresh(send, recv).ok());
-    const bool first = floats(residuals.encode)[kCount - 1] == 0;
+    const bool first = floats(residuals.encode)[kSlotCount - 1] == 0;
     EXPECT_EQ(first, floats(residuals.reduce)[0] == 0);
     return first;
   }
@@ -62,7 +62,7 @@ TEST_F(SlotTest, StartsWithZeroResidualsAndOrdinalOne) {
   EXPECT_EQ(slot_.state()->ordinal, 1u);
   EXPECT_EQ(slot_.state()->poisonOrdinal, 0u);
   ASSERT_TRUE(refresh(&comm_, &comm_).ok());
-  EXPECT_TRUE(allZero(slot_.residuals().encode, kCount));
+  EXPECT_TRUE(allZero(slot_.residuals().encode, kSlotCount));
   EXPECT_TRUE(allZero(slot_.residuals().reduce, slot_.plan.layout.shardElems(0)));
 }
 
@@ -113,7 +113,7 @@ TEST_F(SlotTest, EachCallOfACaptureHasZeroResidualsOfItsOwn) {
     ASSERT_NE(residuals.encode, nullptr);
     ASSERT_NE(residuals.reduce, nullptr);
     EXPECT_NE(residuals.encode, slot_.residuals().encode) << "not those of calls on streams";
-    EXPECT_TRUE(allZero(residuals.encode, kCount));
+    EXPECT_TRUE(allZero(residuals.encode, kSlotCount));
     EXPECT_TRUE(allZero(residuals.reduce, slot_.plan.layout.shardElems(0)));
   }
   EXPECT_NE(first.encode, second.encode);
@@ -246,7 +246,7 @@ TEST_F(SlotTest, ACompressedCallAddsItsBytes) {
   slot_.countCall(slot_.plan, false);
   EXPECT_EQ(slot_.calls, 2u);
   EXPECT_EQ(slot_.stats->compressed.load(), 2u);
-  EXPECT_EQ(slot_.stats->bytesIn.load(), 2 * kCount * 4);
+  EXPECT_EQ(slot_.stats->bytesIn.load(), 2 * kSlotCount * 4);
   EXPECT_EQ(slot_.stats->wireBytes.load(), 2 * slot_.plan.wireBytes());
 }
 

@@ -15,15 +15,15 @@ namespace {
 using test::fakeDevice;
 using test::fakeDeviceTable;
 
-constexpr uint64_t kCount = 5000, kOtherCount = 300000;
-constexpr uint32_t kBucket = 0, kOther = 1;
+constexpr uint64_t kBucketCount = 5000, kOtherCount = 300000;
+constexpr uint32_t kExamined = 0, kOther = 1;
 
 TrainingStep twoBuckets() {
-  const Signature bucket{CallKind::allReduce, OpClass::sum, ncclFloat32, kCount};
+  const Signature bucket{CallKind::allReduce, OpClass::sum, ncclFloat32, kBucketCount};
   const Signature other{CallKind::allReduce, OpClass::sum, ncclFloat32, kOtherCount};
-  return {.calls = {{bucket, kBucket, true, false}, {other, kOther, true, false}},
+  return {.calls = {{bucket, kExamined, true, false}, {other, kOther, true, false}},
           .isPlaced = true,
-          .parameters = kCount + kOtherCount};
+          .parameters = kBucketCount + kOtherCount};
 }
 
 // One of two ranks, whose inputs and results are drawn anew for each call.
@@ -43,7 +43,7 @@ class StepExamTest : public testing::Test {
   void call(uint32_t site, Caller caller = Caller::autograd) {
     exam_->note(site, caller, {});
     std::normal_distribution<float> value;
-    std::vector<float> input(site == kBucket ? kCount : kOtherCount), output(input.size());
+    std::vector<float> input(site == kExamined ? kBucketCount : kOtherCount), output(input.size());
     for (size_t i = 0; i < input.size(); ++i) {
       input[i] = value(random_);
       output[i] = input[i] + value(random_);
@@ -53,7 +53,7 @@ class StepExamTest : public testing::Test {
   }
   void steps(uint32_t n) {
     for (uint32_t i = 0; i < n; ++i)
-      for (const uint32_t site : {kBucket, kOther}) call(site);
+      for (const uint32_t site : {kExamined, kOther}) call(site);
   }
   Evidence found(uint32_t site) { return exam_->evidence(site, {.reducesFromAutograd = true}); }
 
@@ -64,42 +64,42 @@ class StepExamTest : public testing::Test {
 
 TEST_F(StepExamTest, AllSitesAreVotedOnOnceAllHaveBeenMeasured) {
   steps(kMeasuredCalls - 1);
-  call(kBucket);
-  EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::voting);
+  call(kExamined);
+  EXPECT_EQ(exam_->phase(kExamined), StepExam::Phase::voting);
   EXPECT_TRUE(exam_->takeUnvoted(false).empty()) << "the other one may say that this is no model";
   call(kOther);
-  EXPECT_EQ(exam_->takeUnvoted(false), (std::vector<uint32_t>{kBucket, kOther}));
+  EXPECT_EQ(exam_->takeUnvoted(false), (std::vector<uint32_t>{kExamined, kOther}));
   EXPECT_TRUE(exam_->takeUnvoted(true).empty()) << "each once";
-  EXPECT_TRUE(isGradient(found(kBucket)) && isGradient(found(kOther)));
+  EXPECT_TRUE(isGradient(found(kExamined)) && isGradient(found(kOther)));
 }
 
 TEST_F(StepExamTest, SeveralCallsOfASiteInAGroupAreOne) {
-  std::vector<float> values(kCount, 1.0f);
-  const DeviceValues buffer{values.data(), kCount, ncclFloat32};
-  for (uint32_t i = 0; i < kMeasuredCalls; ++i) exam_->beginCall(kBucket, buffer, nullptr);
-  exam_->endCall(kBucket, buffer, nullptr);
-  exam_->endCall(kBucket, buffer, nullptr);
-  EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::measuring);
+  std::vector<float> values(kBucketCount, 1.0f);
+  const DeviceValues buffer{values.data(), kBucketCount, ncclFloat32};
+  for (uint32_t i = 0; i < kMeasuredCalls; ++i) exam_->beginCall(kExamined, buffer, nullptr);
+  exam_->endCall(kExamined, buffer, nullptr);
+  exam_->endCall(kExamined, buffer, nullptr);
+  EXPECT_EQ(exam_->phase(kExamined), StepExam::Phase::measuring);
 }
 
 TEST_F(StepExamTest, WhatWasNotMadeIsNotMeasured) {
-  std::vector<float> values(kCount, 1.0f);
-  const DeviceValues buffer{values.data(), kCount, ncclFloat32};
+  std::vector<float> values(kBucketCount, 1.0f);
+  const DeviceValues buffer{values.data(), kBucketCount, ncclFloat32};
   for (uint32_t i = 0; i < kMeasuredCalls; ++i) {
-    exam_->beginCall(kBucket, buffer, nullptr);
+    exam_->beginCall(kExamined, buffer, nullptr);
     exam_->takeBack();
-    exam_->endCall(kBucket, buffer, nullptr);
+    exam_->endCall(kExamined, buffer, nullptr);
   }
-  EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::measuring);
+  EXPECT_EQ(exam_->phase(kExamined), StepExam::Phase::measuring);
 }
 
 TEST_F(StepExamTest, WhatHasNotArrivedIsNotKnown) {
   steps(kMeasuredCalls);
   test::setEventsPending(true);
   EXPECT_FALSE(exam_->hasArrived());
-  EXPECT_EQ(found(kBucket), Evidence::tooFewValues);
+  EXPECT_EQ(found(kExamined), Evidence::tooFewValues);
   test::setEventsPending(false);
-  EXPECT_TRUE(isGradient(found(kBucket)));
+  EXPECT_TRUE(isGradient(found(kExamined)));
 }
 
 // Ranks count their calls alike, whatever each of their devices refuses.
@@ -114,7 +114,7 @@ TEST_F(StepExamTest, WhateverTheDeviceRefusesThePhasesAreTheSame) {
     fakeDevice().failAt = static_cast<int>(fakeDevice().calls.size()) + refused;
     steps(kMeasuredCalls);
     fakeDevice().failAt = -1;
-    EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::voting) << refused;
+    EXPECT_EQ(exam_->phase(kExamined), StepExam::Phase::voting) << refused;
     EXPECT_EQ(exam_->phase(kOther), StepExam::Phase::voting) << refused;
     EXPECT_EQ(exam_->takeUnvoted(false).size(), 2u) << refused;
   }
@@ -122,66 +122,66 @@ TEST_F(StepExamTest, WhateverTheDeviceRefusesThePhasesAreTheSame) {
 
 TEST_F(StepExamTest, AnotherThreadContradictsOnlyWhatWasFoundToBeAGradient) {
   steps(kMeasuredCalls);
-  EXPECT_FALSE(exam_->note(kBucket, Caller::other, {})) << "nothing has been found yet";
+  EXPECT_FALSE(exam_->note(kExamined, Caller::other, {})) << "nothing has been found yet";
   exam_->reopen(8);
-  call(kBucket);
-  exam_->decide(kBucket, Evidence::autogradThreads);
-  EXPECT_FALSE(exam_->note(kBucket, Caller::autograd, {}));
-  EXPECT_TRUE(exam_->note(kBucket, Caller::other, {}));
-  exam_->decide(kBucket, Evidence::anotherThread);
-  EXPECT_FALSE(exam_->note(kBucket, Caller::other, {}));
+  call(kExamined);
+  exam_->decide(kExamined, Evidence::autogradThreads);
+  EXPECT_FALSE(exam_->note(kExamined, Caller::autograd, {}));
+  EXPECT_TRUE(exam_->note(kExamined, Caller::other, {}));
+  exam_->decide(kExamined, Evidence::anotherThread);
+  EXPECT_FALSE(exam_->note(kExamined, Caller::other, {}));
 }
 
 // Reductions of a model's size from a main thread: for once they may be of weights.
 TEST_F(StepExamTest, ABufferThatHeldParametersContradictsTheSizeOfTheModelAlone) {
   steps(kMeasuredCalls);
-  const std::vector<float> weights(kCount), gradients(kCount, 1);
-  exam_->decide(kBucket, Evidence::steady);
-  for (uint64_t ordinal = 0; ordinal < 2; ++ordinal) exam_->askAgain(kBucket, ordinal);
-  const DeviceValues reused{gradients.data(), kCount, ncclFloat32};
-  exam_->beginCall(kBucket, reused, nullptr);
-  exam_->endCall(kBucket, reused, nullptr);
+  const std::vector<float> weights(kBucketCount), gradients(kBucketCount, 1);
+  exam_->decide(kExamined, Evidence::steady);
+  for (uint64_t ordinal = 0; ordinal < 2; ++ordinal) exam_->askAgain(kExamined, ordinal);
+  const DeviceValues reused{gradients.data(), kBucketCount, ncclFloat32};
+  exam_->beginCall(kExamined, reused, nullptr);
+  exam_->endCall(kExamined, reused, nullptr);
   for (const Evidence outcome : {Evidence::wholeModel, Evidence::autogradThreads}) {
-    exam_->decide(kBucket, outcome);
+    exam_->decide(kExamined, outcome);
     const bool isAlone = outcome == Evidence::wholeModel;
-    EXPECT_FALSE(exam_->note(kBucket, Caller::autograd, {}));
-    EXPECT_FALSE(exam_->note(kBucket, Caller::autograd, {}, gradients.data()));
-    const auto contrary = exam_->note(kBucket, Caller::autograd, {}, weights.data());
+    EXPECT_FALSE(exam_->note(kExamined, Caller::autograd, {}));
+    EXPECT_FALSE(exam_->note(kExamined, Caller::autograd, {}, gradients.data()));
+    const auto contrary = exam_->note(kExamined, Caller::autograd, {}, weights.data());
     EXPECT_EQ(contrary, isAlone ? std::optional(Evidence::parameters) : std::nullopt);
   }
 }
 
 TEST_F(StepExamTest, AfterABreakOneCallOfASiteIsEnough) {
   steps(kMeasuredCalls);
-  exam_->decide(kBucket, Evidence::autogradThreads);
+  exam_->decide(kExamined, Evidence::autogradThreads);
   exam_->reopen(8);
-  EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::measuring);
-  call(kBucket);
-  EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::voting);
-  EXPECT_TRUE(isGradient(found(kBucket)));
+  EXPECT_EQ(exam_->phase(kExamined), StepExam::Phase::measuring);
+  call(kExamined);
+  EXPECT_EQ(exam_->phase(kExamined), StepExam::Phase::voting);
+  EXPECT_TRUE(isGradient(found(kExamined)));
 }
 
 // The background thread may be late: the period has been broken since.
 TEST_F(StepExamTest, ALateBallotDoesNotCountForTheNextAttempt) {
-  const auto before = exam_->attempt(kBucket);
+  const auto before = exam_->attempt(kExamined);
   exam_->reopen(8);
   exam_->noteBallot(before, {Evidence::autogradThreads, true});
-  EXPECT_FALSE(exam_->ballot(kBucket).isYes);
-  exam_->noteBallot(exam_->attempt(kBucket), {Evidence::autogradThreads, true});
-  EXPECT_TRUE(exam_->ballot(kBucket).isYes);
-  exam_->decide(kBucket, Evidence::steady);
-  for (uint64_t ordinal = 0; ordinal < 3; ++ordinal) exam_->askAgain(kBucket, ordinal);
-  EXPECT_FALSE(before == exam_->attempt(kBucket));
+  EXPECT_FALSE(exam_->ballot(kExamined).isYes);
+  exam_->noteBallot(exam_->attempt(kExamined), {Evidence::autogradThreads, true});
+  EXPECT_TRUE(exam_->ballot(kExamined).isYes);
+  exam_->decide(kExamined, Evidence::steady);
+  for (uint64_t ordinal = 0; ordinal < 3; ++ordinal) exam_->askAgain(kExamined, ordinal);
+  EXPECT_FALSE(before == exam_->attempt(kExamined));
 }
 
 TEST_F(StepExamTest, WhatMayChangeIsAskedAgainAfterTwiceAsLongEachTime) {
   std::vector<uint64_t> asked;
   for (uint64_t ordinal = 0; ordinal < 100; ++ordinal) {
-    exam_->askAgain(kBucket, ordinal);
-    if (exam_->phase(kBucket) == StepExam::Phase::measuring) {
+    exam_->askAgain(kExamined, ordinal);
+    if (exam_->phase(kExamined) == StepExam::Phase::measuring) {
       asked.push_back(ordinal);
       exam_->decide(kOther, Evidence::autogradThreads);
-      exam_->decide(kBucket, asked.size() % 2 == 0 ? Evidence::steady : Evidence::tooFewValues);
+      exam_->decide(kExamined, asked.size() % 2 == 0 ? Evidence::steady : Evidence::tooFewValues);
     }
     EXPECT_EQ(exam_->phase(kOther), StepExam::Phase::decided);
   }
@@ -189,13 +189,13 @@ TEST_F(StepExamTest, WhatMayChangeIsAskedAgainAfterTwiceAsLongEachTime) {
 }
 
 TEST_F(StepExamTest, AllSitesThatMayChangeAreAskedTogether) {
-  for (const uint32_t site : {kBucket, kOther}) exam_->decide(site, Evidence::steady);
+  for (const uint32_t site : {kExamined, kOther}) exam_->decide(site, Evidence::steady);
   exam_->askAgain(kOther, 4);
   EXPECT_EQ(exam_->phase(kOther), StepExam::Phase::decided);
   exam_->askAgain(kOther, 4);  // that call was taken back
   EXPECT_EQ(exam_->phase(kOther), StepExam::Phase::decided);
   exam_->askAgain(kOther, 5);
-  EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::measuring);
+  EXPECT_EQ(exam_->phase(kExamined), StepExam::Phase::measuring);
   EXPECT_EQ(exam_->phase(kOther), StepExam::Phase::measuring);
 }
 
@@ -203,49 +203,49 @@ TEST_F(StepExamTest, AllSitesThatMayChangeAreAskedTogether) {
 // measured again would wait for votes that never come.
 TEST_F(StepExamTest, WhatIsClosedIsNotAskedAgainBeforeTheNextEpoch) {
   for (const Evidence own : {Evidence::ofOneSign, Evidence::steady, Evidence::anotherRank}) {
-    exam_->decide(kBucket, Evidence::autogradThreads);
-    exam_->close(kBucket, own);
-    for (uint64_t ordinal = 0; ordinal < 100; ++ordinal) exam_->askAgain(kBucket, ordinal);
-    EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::decided);
-    EXPECT_EQ(exam_->outcome(kBucket), own);
+    exam_->decide(kExamined, Evidence::autogradThreads);
+    exam_->close(kExamined, own);
+    for (uint64_t ordinal = 0; ordinal < 100; ++ordinal) exam_->askAgain(kExamined, ordinal);
+    EXPECT_EQ(exam_->phase(kExamined), StepExam::Phase::decided);
+    EXPECT_EQ(exam_->outcome(kExamined), own);
   }
   exam_->reopen(8);
-  EXPECT_EQ(exam_->phase(kBucket), StepExam::Phase::measuring);
+  EXPECT_EQ(exam_->phase(kExamined), StepExam::Phase::measuring);
 }
 
 TEST_F(StepExamTest, WhatIsKnownIsNotAskedAgain) {
   for (const Evidence known : {Evidence::alike, Evidence::autogradThreads, Evidence::notTheModel}) {
-    exam_->decide(kBucket, known);
-    for (uint64_t ordinal = 0; ordinal < 100; ++ordinal) exam_->askAgain(kBucket, ordinal);
-    EXPECT_EQ(exam_->outcome(kBucket), known);
-    EXPECT_EQ(exam_->attempt(kBucket).number, 0u);
+    exam_->decide(kExamined, known);
+    for (uint64_t ordinal = 0; ordinal < 100; ++ordinal) exam_->askAgain(kExamined, ordinal);
+    EXPECT_EQ(exam_->outcome(kExamined), known);
+    EXPECT_EQ(exam_->attempt(kExamined).number, 0u);
   }
 }
 
 TEST_F(StepExamTest, AClosedGateIsReplacedByOneWithAnotherTopic) {
-  const uint64_t first = exam_->gateTopic(kBucket);
+  const uint64_t first = exam_->gateTopic(kExamined);
   EXPECT_NE(first, exam_->gateTopic(kOther));
   exam_->reopen(8);
-  EXPECT_EQ(exam_->gateTopic(kBucket), first) << "it outlasts epochs";
-  exam_->gate(kBucket) = std::make_shared<CallGate>(
+  EXPECT_EQ(exam_->gateTopic(kExamined), first) << "it outlasts epochs";
+  exam_->gate(kExamined) = std::make_shared<CallGate>(
       first, [](const CloseProposal&, bool) {}, uint64_t{0});
-  exam_->decide(kBucket, Evidence::autogradThreads);
-  EXPECT_EQ(exam_->gateTopic(kBucket), first);
-  exam_->decide(kBucket, Evidence::anotherThread);
-  EXPECT_EQ(exam_->gate(kBucket), nullptr);
-  EXPECT_NE(exam_->gateTopic(kBucket), first);
+  exam_->decide(kExamined, Evidence::autogradThreads);
+  EXPECT_EQ(exam_->gateTopic(kExamined), first);
+  exam_->decide(kExamined, Evidence::anotherThread);
+  EXPECT_EQ(exam_->gate(kExamined), nullptr);
+  EXPECT_NE(exam_->gateTopic(kExamined), first);
 }
 
 TEST_F(StepExamTest, AnAuditSeesValuesThatHaveBecomeAlike) {
   steps(kMeasuredCalls);
-  exam_->decide(kBucket, Evidence::autogradThreads);
-  std::vector<float> weights(kCount);
+  exam_->decide(kExamined, Evidence::autogradThreads);
+  std::vector<float> weights(kBucketCount);
   std::normal_distribution<float> value;
   for (float& weight : weights) weight = value(random_);
-  const DeviceValues same{weights.data(), kCount, ncclFloat32};
-  exam_->beginAudit(kBucket, same, nullptr);
-  exam_->endAudit(kBucket, same, nullptr);
-  EXPECT_EQ(found(kBucket), Evidence::alike);
+  const DeviceValues same{weights.data(), kBucketCount, ncclFloat32};
+  exam_->beginAudit(kExamined, same, nullptr);
+  exam_->endAudit(kExamined, same, nullptr);
+  EXPECT_EQ(found(kExamined), Evidence::alike);
 }
 
 TEST(Caller, IsNamedByItsThread) {

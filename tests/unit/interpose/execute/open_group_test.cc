@@ -19,7 +19,7 @@ using test::Work;
 using test::operator+;
 using Calls = std::vector<std::string>;
 
-constexpr size_t kCount = 40000;
+constexpr size_t kGroupCount = 40000;
 
 const Calls kExchange = {"Send 1", "Recv 1", "Send 0", "Recv 0"};
 const Calls kGather = {"GroupStart", "AllGather", "AllGather", "GroupEnd"};
@@ -33,7 +33,7 @@ class OpenGroupTest : public test::JobTest {
   void SetUp() override {
     JobTest::SetUp();
     ranks_ = test::makeRanks(2);
-    work_ = std::make_unique<Work>(ranks_, CallKind::allReduce, kCount);
+    work_ = std::make_unique<Work>(ranks_, CallKind::allReduce, kGroupCount);
   }
   void TearDown() override {
     EXPECT_EQ(fakeReal().depth, 0);
@@ -116,9 +116,9 @@ TEST_F(OpenGroupTest, AGroupThatIsClosedCanBeOpenedAgain) {
 
 TEST_F(OpenGroupTest, SeveralCommunicatorsAndSlotsShareOneExchangeAndOneGather) {
   const test::TestRanks others = test::makeRanks(2, 1);
-  const Work large(ranks_, CallKind::allReduce, 8 * kCount);
-  const Work shards(ranks_, CallKind::reduceScatter, kCount);
-  const Work elsewhere(others, CallKind::allReduce, kCount);
+  const Work large(ranks_, CallKind::allReduce, 8 * kGroupCount);
+  const Work shards(ranks_, CallKind::reduceScatter, kGroupCount);
+  const Work elsewhere(others, CallKind::allReduce, kGroupCount);
   for (const Work* work : std::vector<const Work*>{&large, &shards, &elsewhere, work_.get()})
     getReady(*work);
   forget();
@@ -304,7 +304,7 @@ TEST_F(OpenGroupTest, AnAbortEndsThatWait) {
 
 TEST_F(OpenGroupTest, OnlyTheFirstHalfOfAFailedStepIsTaken) {
   getReady(*work_);
-  const Work other(ranks_, CallKind::allReduce, kCount + 1);
+  const Work other(ranks_, CallKind::allReduce, kGroupCount + 1);
   ASSERT_EQ(test::runInGroup({&other}), ncclSuccess);
   forget();
   fakeReal().nonBlocking = true;

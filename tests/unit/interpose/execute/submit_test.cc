@@ -15,19 +15,19 @@ using test::Work;
 using test::operator+;
 using Calls = std::vector<std::string>;
 
-constexpr size_t kCount = 40000;
+constexpr size_t kSubmittedCount = 40000;
 constexpr CallKind kKinds[] = {CallKind::allReduce, CallKind::reduceScatter, CallKind::allGather};
 
-const Calls kExchange = {"Send 1", "Recv 1", "Send 0", "Recv 0"};
-const Calls kGather = {"GroupStart", "AllGather", "AllGather", "GroupEnd"};
+const Calls kSubmittedExchange = {"Send 1", "Recv 1", "Send 0", "Recv 0"};
+const Calls kSubmittedGather = {"GroupStart", "AllGather", "AllGather", "GroupEnd"};
 
 // What both ranks do for one compressed call in a group.
 Calls compressedCall(CallKind kind) {
   const bool exchanges = kind != CallKind::allGather, gathers = kind != CallKind::reduceScatter;
   const Calls none;
-  return Calls{"GroupStart"} + (exchanges ? kExchange : none) +
+  return Calls{"GroupStart"} + (exchanges ? kSubmittedExchange : none) +
          Calls{"encode", "encode", "GroupEnd"} + (exchanges ? Calls{"reduce", "reduce"} : none) +
-         (gathers ? kGather + Calls{"decode", "decode"} : none);
+         (gathers ? kSubmittedGather + Calls{"decode", "decode"} : none);
 }
 
 Calls passedCall(CallKind kind) {
@@ -49,7 +49,7 @@ class SubmitTest : public test::JobTest {
 
 TEST_F(SubmitTest, PassesAllocatesConnectsThenCompresses) {
   for (const CallKind kind : kKinds) {
-    const Work work(ranks_, kind, kCount);
+    const Work work(ranks_, kind, kSubmittedCount);
     const auto next = [&] {
       forget();
       EXPECT_EQ(test::runInGroup({&work}), ncclSuccess);
@@ -59,9 +59,9 @@ TEST_F(SubmitTest, PassesAllocatesConnectsThenCompresses) {
     EXPECT_EQ(next(), passedCall(kind)) << "nothing of Cinch's is sent before all have agreed";
     EXPECT_EQ(work.slot(0).phase, SlotPhase::allocated);
     Calls connecting = passedCall(kind) + Calls{"GroupStart"};
-    if (kind != CallKind::allGather) connecting = connecting + kExchange;
+    if (kind != CallKind::allGather) connecting = connecting + kSubmittedExchange;
     connecting.push_back("GroupEnd");
-    if (kind != CallKind::reduceScatter) connecting = connecting + kGather;
+    if (kind != CallKind::reduceScatter) connecting = connecting + kSubmittedGather;
     EXPECT_EQ(next(), connecting);
     EXPECT_EQ(work.slot(0).phase, SlotPhase::connected);
     for (int call = 1; call <= 3; ++call) {
@@ -81,7 +81,7 @@ TEST_F(SubmitTest, PassesAllocatesConnectsThenCompresses) {
 TEST_F(SubmitTest, ResultsAreCloseAndTheSameOnAllRanks) {
   for (const CallKind kind : kKinds)
     for (const ncclRedOp_t op : {ncclSum, ncclAvg})
-      for (const size_t count : {kCount, kCount + 1, size_t{16389}}) {
+      for (const size_t count : {kSubmittedCount, kSubmittedCount + 1, size_t{16389}}) {
         if (kind == CallKind::allGather && op == ncclAvg) continue;
         const Work work(ranks_, kind, count, op);
         getReady(work);
@@ -101,7 +101,7 @@ TEST_F(SubmitTest, ScaledSumsMultiplyEachRanksInputByItsOwnScalar) {
   const auto op = static_cast<ncclRedOp_t>(ncclNumOps);
   for (size_t rank = 0; rank < 2; ++rank)
     comm(rank).ops.add(op, &scalars[rank], ncclFloat32, ncclScalarHostImmediate);
-  const Work onHost(ranks_, CallKind::reduceScatter, kCount, op);
+  const Work onHost(ranks_, CallKind::reduceScatter, kSubmittedCount, op);
   getReady(onHost);
   test::groupStart();
   ASSERT_EQ(onHost.submit(), ncclSuccess);
@@ -115,7 +115,7 @@ TEST_F(SubmitTest, AScalarOnTheDeviceIsReadWhenTheCallRuns) {
   const auto op = static_cast<ncclRedOp_t>(ncclNumOps + 9);
   for (size_t rank = 0; rank < 2; ++rank)
     comm(rank).ops.add(op, &scalar, ncclFloat32, ncclScalarDevice);
-  const Work work(ranks_, CallKind::allReduce, kCount, op);
+  const Work work(ranks_, CallKind::allReduce, kSubmittedCount, op);
   getReady(work);
   scalar = -2;
   ASSERT_EQ(test::runInGroup({&work}), ncclSuccess);
@@ -123,14 +123,14 @@ TEST_F(SubmitTest, AScalarOnTheDeviceIsReadWhenTheCallRuns) {
 }
 
 TEST_F(SubmitTest, ACallOutsideOfGroupsIsAGroupOfItsOwn) {
-  const Work work(ranks_, CallKind::reduceScatter, kCount);
+  const Work work(ranks_, CallKind::reduceScatter, kSubmittedCount);
   getReady(work);
   ASSERT_EQ(work.part(0).submit(), ncclSuccess);
   EXPECT_EQ(happened(), (Calls{"GroupStart", "Send 1", "Recv 1", "encode", "GroupEnd", "reduce"}));
 }
 
 TEST_F(SubmitTest, ANoOnMemoryAndAllPassForEver) {
-  const Work work(ranks_, CallKind::allReduce, kCount);
+  const Work work(ranks_, CallKind::allReduce, kSubmittedCount);
   ASSERT_EQ(test::runInGroup({&work}), ncclSuccess);
   fakeDevice().calls.clear();
   fakeDevice().failAt = 4;  // after two questions and two events: rank 0's first buffer
@@ -149,7 +149,7 @@ TEST_F(SubmitTest, ANoOnMemoryAndAllPassForEver) {
 }
 
 TEST_F(SubmitTest, APeerThatLeavesCountsAsANo) {
-  const Work work(ranks_, CallKind::allReduce, kCount);
+  const Work work(ranks_, CallKind::allReduce, kSubmittedCount);
   for (int call = 0; call < 2; ++call) ASSERT_EQ(test::runInGroup({&work}), ncclSuccess);
   comm(1).agreement().close();  // it has voted for its memory, and will not for its connections
   for (int call = 0; call < 2; ++call) {
@@ -163,8 +163,8 @@ TEST_F(SubmitTest, APeerThatLeavesCountsAsANo) {
 }
 
 TEST_F(SubmitTest, ALostChannelIsANoBeforeTheVoteAndAnErrorAfterIt) {
-  const Work before(ranks_, CallKind::allReduce, kCount);
-  const Work after(ranks_, CallKind::allReduce, kCount + 1);
+  const Work before(ranks_, CallKind::allReduce, kSubmittedCount);
+  const Work after(ranks_, CallKind::allReduce, kSubmittedCount + 1);
   ASSERT_EQ(test::runInGroup({&after}), ncclSuccess);
   // Rank 0 votes a second time; what rank 1 will say is not known when the channel is lost.
   test::groupStart();
@@ -181,7 +181,7 @@ TEST_F(SubmitTest, ALostChannelIsANoBeforeTheVoteAndAnErrorAfterIt) {
 }
 
 TEST_F(SubmitTest, AnAbortEndsTheWaitForVotes) {
-  const Work work(ranks_, CallKind::allReduce, kCount);
+  const Work work(ranks_, CallKind::allReduce, kSubmittedCount);
   test::runInGroup({&work});
   test::groupStart();
   ASSERT_EQ(work.part(0).submit(), ncclSuccess);
@@ -194,7 +194,7 @@ TEST_F(SubmitTest, AnAbortEndsTheWaitForVotes) {
 }
 
 TEST_F(SubmitTest, NcclSaysWhatIsWrongWithACallThatLacksABuffer) {
-  const Work work(ranks_, CallKind::allReduce, kCount);
+  const Work work(ranks_, CallKind::allReduce, kSubmittedCount);
   getReady(work);
   test::Part broken = work.part(0);
   broken.call.recv = nullptr;
@@ -210,7 +210,7 @@ TEST_F(SubmitTest, NcclSaysWhatIsWrongWithACallThatLacksABuffer) {
 }
 
 TEST_F(SubmitTest, ARefusedCallDoesNotCount) {
-  const Work work(ranks_, CallKind::allReduce, kCount);
+  const Work work(ranks_, CallKind::allReduce, kSubmittedCount);
   for (int call = 0; call < 5; ++call) {
     forget();
     fakeReal().failAt = 0;
@@ -223,7 +223,7 @@ TEST_F(SubmitTest, ARefusedCallDoesNotCount) {
 }
 
 TEST_F(SubmitTest, CapturedCallsAreCompressedWithResidualsOfTheirOwn) {
-  const Work work(ranks_, CallKind::allReduce, kCount);
+  const Work work(ranks_, CallKind::allReduce, kSubmittedCount);
   getReady(work);
   ASSERT_EQ(test::runInGroup({&work}), ncclSuccess);
   const uint64_t counted = test::passedCalls(comm(), Reason::preparing);
@@ -243,14 +243,14 @@ TEST_F(SubmitTest, CapturedCallsAreCompressedWithResidualsOfTheirOwn) {
 }
 
 TEST_F(SubmitTest, ProfilersSeeOneRangePerCompressedCall) {
-  const Work work(ranks_, CallKind::allReduce, kCount);
+  const Work work(ranks_, CallKind::allReduce, kSubmittedCount);
   getReady(work);
   ASSERT_EQ(work.part(0).submit(), ncclSuccess);
   EXPECT_TRUE(fakeDevice().ranges.empty()) << "closed again";
 }
 
 TEST_F(SubmitTest, TheProgramFindsTheDeviceItLeft) {
-  const Work work(ranks_, CallKind::allReduce, kCount);
+  const Work work(ranks_, CallKind::allReduce, kSubmittedCount);
   fakeDevice().device = 3;  // the communicators are on 0
   getReady(work);
   fakeDevice().devicesUsed.clear();
@@ -268,7 +268,7 @@ class ErrorTest : public test::JobTest {
     test::resetFakes();
     {
       const test::TestRanks ranks = test::makeRanks(2);
-      const Work work(ranks, kind, kCount);
+      const Work work(ranks, kind, kSubmittedCount);
       getReady(work);
       test::runInGroup({&work});
       forget();
@@ -300,7 +300,7 @@ class ErrorTest : public test::JobTest {
     failsOnce(kind, [] {});
     test::resetFakes();
     const test::TestRanks ranks = test::makeRanks(2);
-    const Work work(ranks, kind, kCount);
+    const Work work(ranks, kind, kSubmittedCount);
     getReady(work);
     test::runInGroup({&work});
     forget();

@@ -9,7 +9,7 @@
 namespace cinch {
 namespace {
 
-const Signature kGradients{CallKind::allReduce, OpClass::sum, ncclFloat32, 1 << 20};
+const Signature kRuledGradients{CallKind::allReduce, OpClass::sum, ncclFloat32, 1 << 20};
 
 Rules rulesOf(std::string_view text) {
   auto rules = parseRules(text);
@@ -38,13 +38,15 @@ bool holds(std::string_view condition, const Signature& signature, int nRanks = 
 TEST(Rules, NoneSayNothing) {
   for (const char* text : {"", " ", ";", " ; ;\n"}) {
     EXPECT_TRUE(rulesOf(text).empty());
-    EXPECT_EQ(answer(rulesOf(text), kGradients), "");
+    EXPECT_EQ(answer(rulesOf(text), kRuledGradients), "");
     EXPECT_EQ(rulesOf(text).fingerprint(), "none");
   }
 }
 
 TEST(Rules, EveryActionIsRead) {
-  const auto first = [](std::string_view text) { return *rulesOf(text).find(kGradients, 4, 0); };
+  const auto first = [](std::string_view text) {
+    return *rulesOf(text).find(kRuledGradients, 4, 0);
+  };
   EXPECT_TRUE(first("pass").passes);
   EXPECT_TRUE(first("compress").isWanted);
   EXPECT_TRUE(first("gradient").isGradient);
@@ -58,7 +60,7 @@ TEST(Rules, EveryActionIsRead) {
 
 TEST(Rules, TheFirstThatHoldsWins) {
   const Rules rules = rulesOf("pass dtype=bf16; q8 operation=AllReduce; pass; q2");
-  Signature other = kGradients;
+  Signature other = kRuledGradients;
   EXPECT_EQ(answer(rules, other), "q8 operation=AllReduce");
   other.dataType = ncclBfloat16;
   EXPECT_EQ(answer(rules, other), "pass dtype=bf16");
@@ -91,11 +93,11 @@ TEST(Rules, OperationTypeAndOpAreCompared) {
       EXPECT_EQ(holds(row.condition, other.held), &row == &other) << row.condition;
     }
   }
-  EXPECT_TRUE(holds("operation=allreduce dtype=FP32 op=sum", kGradients)) << "in any case";
+  EXPECT_TRUE(holds("operation=allreduce dtype=FP32 op=sum", kRuledGradients)) << "in any case";
 }
 
 TEST(Rules, BytesAreThoseOfTheWholeBuffer) {
-  Signature call = kGradients;  // 4 MB
+  Signature call = kRuledGradients;  // 4 MB
   EXPECT_TRUE(holds("min_bytes=4M", call));
   EXPECT_FALSE(holds("min_bytes=4194305", call));
   EXPECT_TRUE(holds("max_bytes=4096k", call));
@@ -112,8 +114,8 @@ TEST(Rules, RangesHoldTheirEnds) {
        {std::tuple("3", 3, 3), {"2..8", 2, 8}, {"5..", 5, 12}, {"..4", 0, 4}, {"7..7", 7, 7}})
     for (int n = 0; n <= 12; ++n) {
       const bool isIn = from <= n && n <= to;
-      EXPECT_EQ(holds("ranks=" + std::string(text), kGradients, n), isIn) << text << " " << n;
-      EXPECT_EQ(holds("ordinal=" + std::string(text), kGradients, 4, static_cast<uint64_t>(n)),
+      EXPECT_EQ(holds("ranks=" + std::string(text), kRuledGradients, n), isIn) << text << " " << n;
+      EXPECT_EQ(holds("ordinal=" + std::string(text), kRuledGradients, 4, static_cast<uint64_t>(n)),
                 isIn);
     }
 }
@@ -121,7 +123,7 @@ TEST(Rules, RangesHoldTheirEnds) {
 TEST(Rules, MayDependOnTheOrdinal) {
   const Rules rules = rulesOf("pass ranks=2; q8 ordinal=..99 dtype=fp32; q4; q2 ordinal=5");
   for (uint64_t seen = 0; seen < 200; ++seen)
-    EXPECT_EQ(answer(rules, kGradients, 4, seen).substr(0, 2), seen < 100 ? "q8" : "q4");
+    EXPECT_EQ(answer(rules, kRuledGradients, 4, seen).substr(0, 2), seen < 100 ? "q8" : "q4");
 }
 
 TEST(Rules, AFileSaysTheSame) {
@@ -137,7 +139,7 @@ TEST(Rules, AFileSaysTheSame) {
       "ordinal=3.. ; pass; compress;");
   EXPECT_EQ(file.fingerprint(), text.fingerprint());
   EXPECT_EQ(file.fingerprint().size(), 16u);
-  EXPECT_EQ(answer(file, kGradients, 4, 3), answer(text, kGradients, 4, 3));
+  EXPECT_EQ(answer(file, kRuledGradients, 4, 3), answer(text, kRuledGradients, 4, 3));
   EXPECT_TRUE(fileOf("action\n").empty());
 }
 

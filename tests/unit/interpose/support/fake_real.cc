@@ -140,7 +140,7 @@ void addQuestions(RealNccl& t) {
   t.CommGetAsyncError = [](ncclComm_t, ncclResult_t* state) { return fakeReal().poll(state); };
 }
 
-RealNccl makeTable() {
+RealNccl makeRealTable() {
   RealNccl t;
   t.path = "fake";
   t.emulator = true;
@@ -227,7 +227,7 @@ FakeReal& fakeReal() {
 }
 
 const RealNccl& fakeRealTable() {
-  static const RealNccl table = makeTable();
+  static const RealNccl table = makeRealTable();
   return table;
 }
 

@@ -7,7 +7,7 @@
 namespace cinch::net::ib {
 namespace {
 
-constexpr size_t kBytes = 1000;
+constexpr size_t kFlushedBytes = 1000;
 
 // One message that has arrived in a GPU's memory, where nobody sees it yet.
 class FlushTest : public testing::Test {
@@ -24,13 +24,15 @@ class FlushTest : public testing::Test {
     if (options.memory == FakeMemory::host) options.memory = FakeMemory::byDmabuf;
     hosts_ = std::make_unique<VerbsHosts>(options);
     ASSERT_TRUE(hosts_->connect());
-    void* source = hosts_->sender->registerMemory(from_.data(), kBytes, MemoryKind::host).value();
+    void* source =
+        hosts_->sender->registerMemory(from_.data(), kFlushedBytes, MemoryKind::host).value();
     const int descriptor = provider().exportDmabuf(to_.data(), to_.size());
     token_ = hosts_->receiver->registerDmabuf(to_.data(), to_.size(), {descriptor, 0}).value();
-    const Buffer buffer = {to_.data(), kBytes, 0, token_};
+    const Buffer buffer = {to_.data(), kFlushedBytes, 0, token_};
     Request* receive = hosts_->receiver->receive({&buffer, 1}).value();
     Request* send = nullptr;
-    while (send == nullptr) send = hosts_->sender->send(from_.data(), kBytes, 0, source).value();
+    while (send == nullptr)
+      send = hosts_->sender->send(from_.data(), kFlushedBytes, 0, source).value();
     size_t nBytes = 0;
     for (bool isSent = false, isHere = false; !isSent || !isHere;) {
       if (!isSent) isSent = send->test(&nBytes).value();
@@ -39,7 +41,7 @@ class FlushTest : public testing::Test {
     EXPECT_NE(to_, from_) << "the provider does not hide anything";
   }
 
-  Result<Request*> flush(size_t nBytes = kBytes) {
+  Result<Request*> flush(size_t nBytes = kFlushedBytes) {
     const Buffer buffer = {to_.data(), nBytes, 0, token_};
     return hosts_->receiver->flush({&buffer, 1});
   }
@@ -56,8 +58,8 @@ class FlushTest : public testing::Test {
   }
   FakeProvider& provider() { return hosts_->provider; }
 
-  Pages from_ = Pages(kBytes, 7);
-  Pages to_ = Pages(kBytes, 1);
+  Pages from_ = Pages(kFlushedBytes, 7);
+  Pages to_ = Pages(kFlushedBytes, 1);
   std::unique_ptr<VerbsHosts> hosts_;
   void* token_ = nullptr;
 };
@@ -86,7 +88,7 @@ TEST_F(FlushTest, ReadsTheLastBufferThatGotAnything) {
 
 TEST_F(FlushTest, RefusesWhatIsNotRegistered) {
   deliver();
-  EXPECT_FALSE(flush(kBytes + 1).ok());
+  EXPECT_FALSE(flush(kFlushedBytes + 1).ok());
   token_ = nullptr;
   const Result<Request*> request = flush();
   ASSERT_FALSE(request.ok());
@@ -99,8 +101,9 @@ TEST_F(FlushTest, IsNothingWhereThereIsNoGpuOrItIsLeftOut) {
   for (const HostOptions& options : {HostOptions(), leavesOut}) {
     VerbsHosts hosts(options);
     ASSERT_TRUE(hosts.connect());
-    void* token = hosts.receiver->registerMemory(to_.data(), kBytes, MemoryKind::host).value();
-    const Buffer buffer = {to_.data(), kBytes, 0, token};
+    void* token =
+        hosts.receiver->registerMemory(to_.data(), kFlushedBytes, MemoryKind::host).value();
+    const Buffer buffer = {to_.data(), kFlushedBytes, 0, token};
     const Result<Request*> request = hosts.receiver->flush({&buffer, 1});
     ASSERT_TRUE(request.ok());
     EXPECT_EQ(request.value(), nullptr);
@@ -137,7 +140,7 @@ TEST_F(FlushTest, GoesOnOverAnotherDeviceWithoutThePeer) {
   };
   for (const auto& fault : faults) {
     for (const bool isBefore : {false, true}) {
-      to_.assign(kBytes, 1);
+      to_.assign(kFlushedBytes, 1);
       deliver({.provider = {.nDevices = 4, .maxDelay = 20}});
       if (isBefore) fault(provider());
       const Result<Request*> request = flush();
@@ -179,7 +182,7 @@ TEST_F(FlushTest, NamesTheLastDeviceWhereBothFail) {
 
 TEST_F(FlushTest, NeedsNoPeer) {
   for (const bool isBefore : {false, true}) {
-    to_.assign(kBytes, 1);
+    to_.assign(kFlushedBytes, 1);
     deliver({.provider = {.nDevices = 4, .maxDelay = 20}});
     if (isBefore) hosts_->sender.reset();
     Request* request = flush().value();

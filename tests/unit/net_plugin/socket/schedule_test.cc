@@ -12,7 +12,7 @@
 namespace cinch::net {
 namespace {
 
-constexpr double kMega = 1e6;
+constexpr double kMegabyte = 1e6;
 constexpr uint32_t kChunk = 64 << 10;
 constexpr int kNobody = -1;
 constexpr double kAlwaysInTime = 0.0021;  // and a step of the simulation
@@ -175,7 +175,7 @@ class Transfer {
 
 Speeds mega(std::initializer_list<double> speeds) {
   Speeds all;
-  for (const double speed : speeds) all.push_back(speed * kMega);
+  for (const double speed : speeds) all.push_back(speed * kMegabyte);
   return all;
 }
 
@@ -183,11 +183,11 @@ const std::vector<Speeds> kUneven = {
     mega({400, 400, 400, 100}), mega({500, 400, 300, 200}),
     mega({400, 400, 400, 5}),   mega({400, 400, 400, 400}),
     mega({1000, 30}),           mega({900, 800, 700, 600, 90, 80, 70, 60})};
-constexpr uint32_t kChunkSizes[] = {32 << 10, 64 << 10, 128 << 10};
+constexpr uint32_t kScheduledChunks[] = {32 << 10, 64 << 10, 128 << 10};
 
 TEST(Schedule, OfKnownRatesUsesWhatTheFlowsCanCarry) {
   for (const Speeds& speeds : kUneven) {
-    for (const uint32_t chunkBytes : kChunkSizes) {
+    for (const uint32_t chunkBytes : kScheduledChunks) {
       Transfer transfer(speeds, chunkBytes, 1);
       transfer.setKnown();
       const double goodput = transfer.goodput(64 << 20);
@@ -207,7 +207,7 @@ double slowestBut(Speeds speeds, size_t self) {
 // could not have had there in time.
 TEST(Schedule, MakesNobodyWaitForAFlow) {
   for (const Speeds& speeds : kUneven) {
-    for (const uint32_t chunkBytes : kChunkSizes) {
+    for (const uint32_t chunkBytes : kScheduledChunks) {
       Transfer transfer(speeds, chunkBytes, 2);
       transfer.setKnown();
       transfer.run(64 << 20);
@@ -239,7 +239,7 @@ TEST(Schedule, FindsTheRatesByItself) {
 TEST(Schedule, RecoversFromAFlowThatSlowsDown) {
   Transfer transfer(mega({400, 400, 400, 400}), kChunk, 5);
   transfer.run(64 << 20);
-  transfer.setSpeed(2, 5 * kMega);
+  transfer.setSpeed(2, 5 * kMegabyte);
   EXPECT_GE(transfer.goodput(64 << 20), 0.7) << "the message it happens in";
   EXPECT_GE(transfer.goodput(64 << 20), 0.85);
 }
@@ -257,13 +257,13 @@ TEST(Schedule, GivesSickFlowsNothing) {
   transfer.setKnown();
   transfer.setSick(1);
   transfer.setSick(3);
-  EXPECT_NEAR(transfer.run(64 << 20), (64 << 20) / (800 * kMega), 0.005);
+  EXPECT_NEAR(transfer.run(64 << 20), (64 << 20) / (800 * kMegabyte), 0.005);
   EXPECT_EQ(transfer.taken(1), 0u);
   EXPECT_EQ(transfer.taken(3), 0u);
 }
 
 TEST(Schedule, WithOnlySickFlowsStillMoves) {
-  const std::vector<FlowView> sick(4, {400 * kMega, 1 << 20, true});
+  const std::vector<FlowView> sick(4, {400 * kMegabyte, 1 << 20, true});
   for (size_t i = 0; i < sick.size(); ++i) EXPECT_TRUE(takesChunk(sick, i, kChunk, 1 << 20));
   Transfer transfer(mega({400, 400}), kChunk, 8);
   transfer.setSick(0);
@@ -272,8 +272,8 @@ TEST(Schedule, WithOnlySickFlowsStillMoves) {
 }
 
 TEST(Schedule, ASickFlowTakesNothingWhereOneIsWell) {
-  for (const double rate : {0.0, 1.0, 400 * kMega}) {
-    std::vector<FlowView> flows(4, {400 * kMega, 0, true});
+  for (const double rate : {0.0, 1.0, 400 * kMegabyte}) {
+    std::vector<FlowView> flows(4, {400 * kMegabyte, 0, true});
     flows[2] = {rate, 100 << 20, false};
     for (size_t i = 0; i < flows.size(); ++i) {
       EXPECT_EQ(takesChunk(flows, i, kChunk, 1 << 30), i == 2) << rate;
@@ -283,7 +283,7 @@ TEST(Schedule, ASickFlowTakesNothingWhereOneIsWell) {
 }
 
 TEST(Schedule, TriesAFlowOfUnknownRate) {
-  std::vector<FlowView> flows(4, {400 * kMega, 4 << 20, false});
+  std::vector<FlowView> flows(4, {400 * kMegabyte, 4 << 20, false});
   flows[1] = {};
   EXPECT_TRUE(takesChunk(flows, 1, kChunk, kChunk));
   EXPECT_FALSE(takesChunk(flows, 0, kChunk, kChunk)) << "the unknown may be faster";
@@ -293,7 +293,7 @@ TEST(Schedule, TriesAFlowOfUnknownRate) {
 
 TEST(Schedule, OfOneFlowTakesAll) {
   for (const bool isSick : {true, false}) {
-    for (const double rate : {0.0, 1.0, 400 * kMega}) {
+    for (const double rate : {0.0, 1.0, 400 * kMegabyte}) {
       const FlowView flow{rate, 1 << 30, isSick};
       EXPECT_TRUE(takesChunk({&flow, 1}, 0, kChunk, kChunk));
       EXPECT_EQ(latestFlow({&flow, 1}, 0, kChunk), kNobody);
@@ -302,8 +302,8 @@ TEST(Schedule, OfOneFlowTakesAll) {
 }
 
 TEST(Schedule, ASlowFlowTakesOnlyWhatItHasThereInTime) {
-  std::vector<FlowView> flows(4, {400 * kMega, 0, false});
-  flows[3].bytesPerSecond = 5 * kMega;  // 13 ms for a chunk; the others move 15.7 MB meanwhile
+  std::vector<FlowView> flows(4, {400 * kMegabyte, 0, false});
+  flows[3].bytesPerSecond = 5 * kMegabyte;  // 13 ms for a chunk; the others move 15.7 MB meanwhile
   EXPECT_TRUE(takesChunk(flows, 3, kChunk, 17'000'000));
   EXPECT_FALSE(takesChunk(flows, 3, kChunk, 15'000'000));
   flows[3].queued = kChunk;
@@ -317,7 +317,7 @@ TEST(Schedule, ASlowFlowTakesOnlyWhatItHasThereInTime) {
 std::vector<FlowView> randomFlows(std::mt19937& random) {
   std::vector<FlowView> flows(1 + random() % 16);
   for (FlowView& flow : flows) {
-    flow.bytesPerSecond = random() % 8 == 0 ? 0 : (70 + random() % 3000) * kMega;
+    flow.bytesPerSecond = random() % 8 == 0 ? 0 : (70 + random() % 3000) * kMegabyte;
     flow.queued = random() % 3 == 0 ? 0 : random() % (1 << 20);
     flow.isSick = random() % 8 == 0;
   }
@@ -339,7 +339,7 @@ TEST(Schedule, NeverLeavesAChunkToNobody) {
 }
 
 TEST(Schedule, NeverLeavesAChunkToNobodyOnSlowNetworks) {
-  const std::vector<FlowView> flows(4, {25 * kMega, 0, false});
+  const std::vector<FlowView> flows(4, {25 * kMegabyte, 0, false});
   EXPECT_TRUE(takesChunk(flows, 0, 128 << 10, 128 << 10));
   for (const Speeds& speeds : {mega({25, 25, 25, 25}), mega({30, 30, 30, 5}), mega({5, 5})}) {
     for (const uint32_t chunkBytes : {32 << 10, 128 << 10}) {
@@ -351,9 +351,9 @@ TEST(Schedule, NeverLeavesAChunkToNobodyOnSlowNetworks) {
 }
 
 TEST(Schedule, AFlowThatIsGoneHidesNoLateOne) {
-  std::vector<FlowView> flows(3, {400 * kMega, 0, false});
+  std::vector<FlowView> flows(3, {400 * kMegabyte, 0, false});
   flows[0] = {0, 0, true};
-  flows[2] = {400 * kMega, 1 << 20, true};
+  flows[2] = {400 * kMegabyte, 1 << 20, true};
   EXPECT_EQ(latestFlow(flows, 1, kChunk), 2);
 }
 
@@ -379,18 +379,18 @@ TEST(Schedule, NamesAFlowThatIsReallyLate) {
 }
 
 TEST(Schedule, RepeatsTheLatestFirst) {
-  std::vector<FlowView> flows(4, {400 * kMega, 0, false});
+  std::vector<FlowView> flows(4, {400 * kMegabyte, 0, false});
   EXPECT_EQ(latestFlow(flows, 0, kChunk), kNobody);
-  flows[1] = {5 * kMega, kChunk, false};      // 13 ms
-  flows[2] = {5 * kMega, 2 * kChunk, false};  // 26 ms
+  flows[1] = {5 * kMegabyte, kChunk, false};      // 13 ms
+  flows[2] = {5 * kMegabyte, 2 * kChunk, false};  // 26 ms
   EXPECT_EQ(latestFlow(flows, 0, kChunk), 2);
-  flows[3] = {400 * kMega, kChunk, true};
+  flows[3] = {400 * kMegabyte, kChunk, true};
   EXPECT_EQ(latestFlow(flows, 0, kChunk), 3) << "that one may never have it there";
   EXPECT_EQ(latestFlow(flows, 3, kChunk), kNobody) << "it is sick itself";
 }
 
 TEST(BytesAtOnce, AreAnEqualShareOfTheBacklog) {
-  std::vector<FlowView> flows(4, {4000 * kMega, 0, false});
+  std::vector<FlowView> flows(4, {4000 * kMegabyte, 0, false});
   EXPECT_EQ(bytesAtOnce(flows, 2, 1 << 20), 256u << 10);
   EXPECT_EQ(bytesAtOnce(flows, 2, 64 << 20), kMostAtOnce);
   EXPECT_EQ(bytesAtOnce(flows, 2, 0), 0u);
@@ -400,7 +400,7 @@ TEST(BytesAtOnce, AreAnEqualShareOfTheBacklog) {
 }
 
 TEST(BytesAtOnce, AreThroughInAMoment) {
-  std::vector<FlowView> flows(4, {50 * kMega, 0, false});
+  std::vector<FlowView> flows(4, {50 * kMegabyte, 0, false});
   EXPECT_EQ(bytesAtOnce(flows, 0, 64 << 20), 50'000u);
   flows[0].queued = 20'000;
   EXPECT_EQ(bytesAtOnce(flows, 0, 64 << 20), 30'000u);
@@ -412,7 +412,7 @@ TEST(BytesAtOnce, AreThroughInAMoment) {
 TEST(BytesAtOnce, OfAnUnknownRateAreWhatWasSeen) {
   std::vector<FlowView> flows(4);
   EXPECT_EQ(bytesAtOnce(flows, 0, 64 << 20), 0u);
-  flows[0].seenBytesPerSecond = 300 * kMega;
+  flows[0].seenBytesPerSecond = 300 * kMegabyte;
   EXPECT_EQ(bytesAtOnce(flows, 0, 64 << 20), 300'000u);
 }
 

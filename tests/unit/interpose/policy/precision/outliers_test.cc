@@ -12,15 +12,15 @@ namespace cinch {
 namespace {
 
 constexpr uint64_t kTiles = 100;
-constexpr uint64_t kBlock = 128;
+constexpr uint64_t kOutlierBlock = 128;
 
 // The tally of each tile of `kTiles`, of values that value(index) gives.
 std::vector<TileTally> tallied(const std::function<double(uint64_t index)>& value) {
   std::vector<TileTally> tiles(kTiles);
-  for (uint64_t block = 0; block < kTiles * wire::kTileElems / kBlock; ++block) {
-    TileTally& tile = tiles[block * kBlock / wire::kTileElems];
+  for (uint64_t block = 0; block < kTiles * wire::kTileElems / kOutlierBlock; ++block) {
+    TileTally& tile = tiles[block * kOutlierBlock / wire::kTileElems];
     double low = 1e300, high = -1e300, power = 0;
-    for (uint64_t i = block * kBlock; i < (block + 1) * kBlock; ++i) {
+    for (uint64_t i = block * kOutlierBlock; i < (block + 1) * kOutlierBlock; ++i) {
       const double v = value(i);
       low = std::min(low, v), high = std::max(high, v), power += v * v;
     }

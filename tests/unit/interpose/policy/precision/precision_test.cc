@@ -21,7 +21,7 @@ constexpr uint32_t kQ4 = 2, kBf16 = 5;
 constexpr double kShares[] = {0.25, 0.046, 0.01, 5.6e-4, 3.5e-5, 2.8e-6};
 
 // A bucket whose errors are what Gaussian values of the segments' powers would have.
-struct Bucket {
+struct PlannedBucket {
   std::vector<PrecisionSegment> segments;
   std::vector<double> errors;
 
@@ -49,8 +49,8 @@ struct Bucket {
   std::vector<uint8_t> uniform() const { return std::vector<uint8_t>(segments.size(), kQ4); }
 };
 
-Bucket randomBucket(std::mt19937_64& random, size_t nSegments, double spread) {
-  Bucket bucket;
+PlannedBucket randomBucket(std::mt19937_64& random, size_t nSegments, double spread) {
+  PlannedBucket bucket;
   std::normal_distribution<double> logPower(0, spread);
   std::uniform_real_distribution<double> factor(0.7, 1.4);
   for (size_t i = 0; i < nSegments; ++i) {
@@ -72,14 +72,14 @@ void forEachChoice(size_t nSegments, const Visit& visit) {
   }
 }
 
-void expectConsistent(const Bucket& bucket, const PrecisionChoice& choice) {
+void expectConsistent(const PlannedBucket& bucket, const PrecisionChoice& choice) {
   ASSERT_EQ(choice.candidates.size(), bucket.segments.size());
   EXPECT_EQ(choice.nBytes, bucket.bytesOf(choice.candidates));
   EXPECT_NEAR(choice.error, bucket.errorOf(choice.candidates), 1e-12 * choice.error);
 }
 
 TEST(Precision, LoudSegmentsGetMoreBits) {
-  Bucket bucket;
+  PlannedBucket bucket;
   bucket.add(10, 1e-6);
   bucket.add(10, 1e-2);
   bucket.add(10, 1e-6);
@@ -90,7 +90,7 @@ TEST(Precision, LoudSegmentsGetMoreBits) {
 }
 
 TEST(Precision, AnEmptyBucketHasAnEmptyChoice) {
-  const PrecisionChoice choice = fewestBytes(Bucket().problem());
+  const PrecisionChoice choice = fewestBytes(PlannedBucket().problem());
   EXPECT_TRUE(choice.candidates.empty());
   EXPECT_TRUE(choice.isWithin);
 }
@@ -98,7 +98,7 @@ TEST(Precision, AnEmptyBucketHasAnEmptyChoice) {
 TEST(Precision, FewestBytesIsOptimal) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 40; ++round) {
-    const Bucket bucket = randomBucket(random, 1 + random() % 5, 2);
+    const PlannedBucket bucket = randomBucket(random, 1 + random() % 5, 2);
     const double budget = bucket.errorOf(bucket.uniform());
     uint64_t fewest = UINT64_MAX;
     forEachChoice(bucket.segments.size(), [&](const std::vector<uint8_t>& choice) {
@@ -116,7 +116,7 @@ TEST(Precision, FewestBytesIsOptimal) {
 TEST(Precision, LeastErrorIsOptimal) {
   std::mt19937_64 random(2);
   for (int round = 0; round < 40; ++round) {
-    const Bucket bucket = randomBucket(random, 1 + random() % 5, 2);
+    const PlannedBucket bucket = randomBucket(random, 1 + random() % 5, 2);
     const uint64_t budget = bucket.bytesOf(bucket.uniform()) * (round % 2 ? 3 : 6) / 5;
     double least = kInfinity;
     forEachChoice(bucket.segments.size(), [&](const std::vector<uint8_t>& choice) {
@@ -133,7 +133,7 @@ TEST(Precision, LeastErrorIsOptimal) {
 TEST(Precision, ManySegments) {
   std::mt19937_64 random(3);
   for (size_t nSegments : {500u, kMaxSegments}) {
-    const Bucket bucket = randomBucket(random, nSegments, 1.5);
+    const PlannedBucket bucket = randomBucket(random, nSegments, 1.5);
     const double budget = bucket.errorOf(bucket.uniform());
     const uint64_t nBytes = bucket.bytesOf(bucket.uniform());
     const PrecisionChoice fewest = fewestBytes(bucket.problem());
@@ -150,8 +150,8 @@ TEST(Precision, ManySegments) {
 
 TEST(Precision, TheSameProblemHasTheSameChoice) {
   std::mt19937_64 random(4);
-  const Bucket bucket = randomBucket(random, 300, 1);
-  const Bucket copy = bucket;
+  const PlannedBucket bucket = randomBucket(random, 300, 1);
+  const PlannedBucket copy = bucket;
   EXPECT_EQ(fewestBytes(bucket.problem()).candidates, fewestBytes(copy.problem()).candidates);
   EXPECT_EQ(leastError(bucket.problem(), 1 << 20).candidates,
             leastError(copy.problem(), 1 << 20).candidates);
@@ -160,17 +160,17 @@ TEST(Precision, TheSameProblemHasTheSameChoice) {
 // A power of two changes no digit of an error, and so no choice.
 TEST(Precision, ScaleDoesNotMatter) {
   std::mt19937_64 random(5);
-  const Bucket bucket = randomBucket(random, 100, 2);
+  const PlannedBucket bucket = randomBucket(random, 100, 2);
   const auto expected = fewestBytes(bucket.problem()).candidates;
   for (int exponent : {-800, -20, 20, 900}) {
-    Bucket scaled = bucket;
+    PlannedBucket scaled = bucket;
     for (double& error : scaled.errors) error = std::ldexp(error, exponent);
     EXPECT_EQ(fewestBytes(scaled.problem()).candidates, expected) << exponent;
   }
 }
 
 TEST(Precision, KeptRawIsRawAndItsErrorIsNoBudgetForOthers) {
-  Bucket bucket;
+  PlannedBucket bucket;
   bucket.add(10, 1e-3);
   bucket.add(10, 1e3, true);
   const PrecisionChoice choice = fewestBytes(bucket.problem());
@@ -181,7 +181,7 @@ TEST(Precision, KeptRawIsRawAndItsErrorIsNoBudgetForOthers) {
 
 TEST(Precision, WithoutAUsableErrorASegmentHasTheStandard) {
   for (double bad : {kNan, kInfinity, -kInfinity, -1.0, 1e300}) {
-    Bucket bucket;
+    PlannedBucket bucket;
     for (int i = 0; i < 4; ++i) bucket.add(10, 1e-3);
     const auto without = fewestBytes(bucket.problem(), 4e-4).candidates;
     bucket.add(10, 1e-3);
@@ -201,7 +201,7 @@ TEST(Precision, WithoutAUsableErrorASegmentHasTheStandard) {
 
 TEST(Precision, ACandidateWithoutAUsableErrorIsNotChosen) {
   for (double bad : {kNan, kInfinity, -1.0}) {
-    Bucket bucket;
+    PlannedBucket bucket;
     bucket.add(10, 1e-9);
     bucket.add(10, 1.0);
     bucket.error(0, 0) = bad;
@@ -210,7 +210,7 @@ TEST(Precision, ACandidateWithoutAUsableErrorIsNotChosen) {
 }
 
 TEST(Precision, NoErrorAnywhereTakesTheFewestBytes) {
-  Bucket bucket;
+  PlannedBucket bucket;
   for (int i = 0; i < 5; ++i) bucket.add(10, 0.0);
   EXPECT_EQ(fewestBytes(bucket.problem()).candidates, std::vector<uint8_t>(5, 0));
   EXPECT_EQ(fewestBytes(bucket.problem(), 0.0).candidates, std::vector<uint8_t>(5, 0));
@@ -220,14 +220,14 @@ TEST(Precision, NoErrorAnywhereTakesTheFewestBytes) {
 
 // However small, an error is not none.
 TEST(Precision, ABudgetOfZeroBuysNoError) {
-  Bucket bucket;
+  PlannedBucket bucket;
   bucket.add(10, 1e-300);
   bucket.error(0, kBf16) = 0;
   EXPECT_EQ(fewestBytes(bucket.problem(), 0.0).candidates[0], kBf16);
 }
 
 TEST(Precision, ABudgetThatCannotBeMetIsMetAsFarAsPossible) {
-  Bucket bucket;
+  PlannedBucket bucket;
   for (int i = 0; i < 5; ++i) bucket.add(10, 1.0);
   for (double budget : {1e-9, 0.0, -1.0, kNan}) {
     const PrecisionChoice choice = fewestBytes(bucket.problem(), budget);
@@ -240,7 +240,7 @@ TEST(Precision, ABudgetThatCannotBeMetIsMetAsFarAsPossible) {
 }
 
 TEST(Precision, ABudgetWithoutEndBuysEverything) {
-  Bucket bucket;
+  PlannedBucket bucket;
   for (int i = 0; i < 5; ++i) bucket.add(10, 1.0);
   EXPECT_EQ(fewestBytes(bucket.problem(), kInfinity).candidates, std::vector<uint8_t>(5, 0));
   EXPECT_EQ(leastError(bucket.problem(), UINT64_MAX).candidates, std::vector<uint8_t>(5, kBf16));
