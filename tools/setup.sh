@@ -132,5 +132,26 @@ set_up_tests() {
   fetch_promtool
 }
 
+# Prints the GPUs of this machine as CMake's architectures, "90-real;100-real". Prints nothing
+# without a GPU, or for one older than the codec's oldest, 7.5: both train on the emulator. A driver
+# that does not work prints its error to stdout.
+gpu_architectures() {
+  { nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || true; } |
+    awk -F . '$1 * 10 + $2 >= 75 { print $1 $2 "-real" }' | sort -u | paste -sd ';'
+}
+
+# cuda_settings BUILD: prints CMake's settings, one a line, for the CUDA codec of this machine's
+# GPUs alone, or for none. A build folder that has been configured with the codec keeps its own.
+cuda_settings() {
+  local architectures
+  grep -qs '^CINCH_CUDA_ARCHITECTURES:' "$1/CMakeCache.txt" && return
+  architectures="$(gpu_architectures)"
+  if [ -n "$architectures" ]; then
+    printf '%s\n' -DCINCH_CUDA=auto "-DCINCH_CUDA_ARCHITECTURES=$architectures"
+  else
+    echo -DCINCH_CUDA=off
+  fi
+}
+
 # True where a target of that name exists in the build folder.
 has_target() { ninja -C "$1" -t query "$2" >/dev/null 2>&1; }
