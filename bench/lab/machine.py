@@ -2,8 +2,13 @@
 
 import os
 import platform
+import resource
 import subprocess
+import time
 
+# What others may take of the cores for times to be judged. A desktop's background stays below, one
+# process that computes on up to 20 cores does not.
+QUIET_SHARE = 0.05
 # The distribution's, for which the set-up installs numpy: the first of the path may be another one.
 NUMPY_PYTHON = "/usr/bin/python3"
 
@@ -54,3 +59,37 @@ def describe():
         "kernel": platform.release(),
         "gpus": gpus(),
     }
+
+
+class OtherLoad:
+    """What others take of the cores that we may use, from now on. Only time in user mode counts:
+    the kernel's work for our own links runs in nobody's name."""
+
+    def __init__(self):
+        self._cores = os.sched_getaffinity(0)
+        self._started = time.monotonic()
+        self._others = self._others_seconds()
+
+    def share(self):
+        """Of these cores. To be called when our own processes have ended: only then does their
+        time count as ours."""
+        capacity = len(self._cores) * (time.monotonic() - self._started)
+        return max(0.0, (self._others_seconds() - self._others) / capacity)
+
+    def _others_seconds(self):
+        with open("/proc/stat") as file:
+            everything = user_ticks(file, self._cores) / os.sysconf("SC_CLK_TCK")
+        who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        return everything - sum(resource.getrusage(each).ru_utime for each in who)
+
+
+def user_ticks(stat, cores):
+    """Of all processes on these cores, from the lines of /proc/stat; what a hypervisor gave to
+    others is included."""
+    names = {f"cpu{core}" for core in cores}
+    ticks = 0
+    for name, *times in map(str.split, stat):
+        if name in names:
+            user, nice, _, _, _, _, _, steal = map(int, times[:8])
+            ticks += user + nice + steal
+    return ticks

@@ -6,13 +6,14 @@ import json
 import os
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "bench"))
 
 import quickstart  # noqa: E402
-from lab import checks, figures, progress, rate, table, training  # noqa: E402
+from lab import checks, figures, machine, progress, rate, table, training  # noqa: E402
 from reports import quickstart as quickstart_report  # noqa: E402
 
 STEPS = 30
@@ -295,6 +296,24 @@ class ProgressTest(unittest.TestCase):
         self.bar.start("b")
         self.bar.update(0, 100)
         self.assertIn(" 75%  b: step 0/100", self.output.getvalue())
+
+
+class OtherLoadTest(unittest.TestCase):
+    def test_counts_user_time_and_steal_of_the_cores_given(self):
+        stat = [
+            "cpu  1000 1000 1000 1000 1000 1000 1000 1000 0 0",
+            "cpu0 1 20 300 300 300 300 300 4000 0 0",
+            "cpu1 50000 0 0 0 0 0 0 0 0 0",
+            "cpu10 900000 0 0 0 0 0 0 0 0 0",
+            "intr 5 5 5",
+        ]
+        self.assertEqual(machine.user_ticks(stat, {0}), 4021)
+        self.assertEqual(machine.user_ticks(stat, {0, 1}), 54021)
+
+    def test_is_a_share(self):
+        load = machine.OtherLoad()
+        time.sleep(0.1)
+        self.assertGreaterEqual(load.share(), 0)
 
 
 class LogFollowerTest(unittest.TestCase):
