@@ -1,6 +1,6 @@
 """What must hold for a run to count, each with its figure. Pure functions on the summaries."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Of the residual's own norm: fp32 sums of a few dozen steps round by far less, a lost tile by far
 # more.
@@ -16,7 +16,7 @@ class Check:
     name: str
     figure: str
     limit: str
-    passed: bool
+    passed: bool | None  # None: not judged
 
 
 def at_most(name, value, limit, unit=""):
@@ -56,6 +56,14 @@ def time_checks(rows, bounds):
             "x",
         ),
     ]
+
+
+def not_judged(results):
+    return [replace(check, passed=None) for check in results]
+
+
+def failed(results):
+    return [check for check in results if check.passed is False]
 
 
 def wire_checks(rows):

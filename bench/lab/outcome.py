@@ -2,41 +2,43 @@
 
 from lab import checks, table
 
-_COLUMNS = (
-    "",
-    "step",
-    "communication",
-    "its bound",
-    "wire bytes / step",
-    "whole run",
-    "held-out loss",
-)
+# Widths are fixed, because every row is printed before the next one is known.
+_COLUMNS = {
+    "": 4,
+    "step": 9,
+    "communication": 13,
+    "its bound": 9,
+    "wire bytes / step": 17,
+    "whole run": 13,
+    "held-out loss": 13,
+}
+_RESULTS = {True: "pass", False: "FAIL", None: "the machine was busy: not judged"}
 
 
-def format_rows(rows, bounds):
-    """The table of variants. "whole run" is how many times fewer bytes than fp32 the run sent."""
-    lines = [_COLUMNS]
-    for name, row in rows.items():
-        whole = rows["fp32"]["wire_bytes_whole_run"] / row["wire_bytes_whole_run"]
-        lines.append(
-            (
-                name,
-                f"{row['step_ms']:.0f} ms",
-                f"{row['comm_ms']:.0f} ms",
-                f"{bounds[name]:.0f} ms" if name in bounds else "-",
-                table.format_bytes(row["wire_bytes"]),
-                f"{whole:.2f}x fewer",
-                f"{row['loss']:.4f}",
-            )
-        )
-    return table.format_table(lines)
+def format_heading():
+    return table.format_heading(list(_COLUMNS), list(_COLUMNS.values()))
+
+
+def format_row(name, rows, bounds):
+    """A row of the table of variants. "whole run" is how many times fewer bytes than fp32 the run
+    sent."""
+    row = rows[name]
+    cells = (
+        name,
+        f"{row['step_ms']:.0f} ms",
+        f"{row['comm_ms']:.0f} ms",
+        f"{bounds[name]:.0f} ms" if name in bounds else "-",
+        table.format_bytes(row["wire_bytes"]),
+        f"{rows['fp32']['wire_bytes_whole_run'] / row['wire_bytes_whole_run']:.2f}x fewer",
+        f"{row['loss']:.4f}",
+    )
+    return table.format_row(cells, list(_COLUMNS.values()))
 
 
 def format_checks(results):
-    lines = [("check", "figure", "wanted", "")]
+    lines = [("check", "measured", "wanted", "")]
     lines += [
-        (check.name, check.figure, check.limit, "pass" if check.passed else "FAIL")
-        for check in results
+        (check.name, check.figure, check.limit, _RESULTS[check.passed]) for check in results
     ]
     return table.format_table(lines)
 

@@ -5,6 +5,9 @@ import time
 
 _WIDTH = 30
 _LINE_SECONDS = 15
+# Of all the work, for the time left to be estimated: before that the start of the first job, when
+# nothing is done yet, would count for too much.
+_SMALLEST_SHARE = 0.02
 
 
 def format_seconds(seconds):
@@ -39,16 +42,18 @@ class Progress:
     def update(self, step, steps, figures=""):
         share = (self._done + self._weights[self._job] * step / max(1, steps)) / self._total
         elapsed = self._clock() - self._started
-        left = format_seconds(elapsed / share - elapsed) if share > 0.02 else "-:--"
+        left = ""
+        if share > _SMALLEST_SHARE:
+            left = f", about {format_seconds(elapsed / share - elapsed)} minutes left"
         line = (
             f"{format_bar(share)} {share:4.0%}  {self._job}: step {step}/{steps}"
-            f"{'  ' + figures if figures else ''}  {format_seconds(elapsed)} gone, {left} left"
+            f"{'  ' + figures if figures else ''}  {format_seconds(elapsed)} gone{left}"
         )
         self._show(line)
 
-    def finish_job(self, summary):
+    def finish_job(self, line):
         self._done += self._weights[self._job]
-        self.note(f"{self._job}: {summary}")
+        self.note(line)
 
     def note(self, text):
         """A line that stays."""

@@ -5,15 +5,20 @@ def format_table(rows):
     """Rows of equal length, the first of them the heading: the first column to the left, the others
     to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths))
-        ]
-        lines.append("  " + "  ".join(cells).rstrip())
-    lines.insert(1, "  " + "  ".join("-" * width for width in widths))
-    return "\n".join(lines)
+    lines = [format_row(row, widths) for row in rows[1:]]
+    return "\n".join([format_heading(rows[0], widths), *lines])
+
+
+def format_heading(cells, widths):
+    return f"{format_row(cells, widths)}\n  {'  '.join('-' * width for width in widths)}"
+
+
+def format_row(cells, widths):
+    aligned = [
+        cell.ljust(width) if column == 0 else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths))
+    ]
+    return "  " + "  ".join(aligned).rstrip()
 
 
 def format_bytes(number):

@@ -8,7 +8,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ROW = ("step_ms", "comm_ms", "wire_bytes", "loss")
 CODEC_ROW = ROW + ("nmse", "nmse_expected")
-FIGURES = ("fp32_vs_bound", "q4_vs_bound", "loss_first", "ranks_identical")
+FIGURES = ("fp32_vs_bound", "q4_vs_bound", "loss_first", "ranks_identical", "first_row_s")
 
 
 def select(results, passthrough_ns):
@@ -40,7 +40,8 @@ def measure():
     # A run that fails before its end must not leave us with the figures of another.
     if os.path.exists(path):
         os.remove(path)
-    status = subprocess.run([os.path.join(ROOT, "quickstart")]).returncode
+    # At full length, where the losses are judged too.
+    status = subprocess.run([os.path.join(ROOT, "quickstart"), "--full"]).returncode
     if not os.path.exists(path):
         sys.exit("bench/report: ./quickstart gave no figures")
     with open(path) as file:

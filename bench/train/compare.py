@@ -152,7 +152,9 @@ def run_all(options, plan, keep):
         runs.append(run_one(plan, variant, number, options.seed + number - 1, progress))
         unit, per_second = figures.unit_of(runs[-1]["final"])
         step_ms = 1e3 * figures.step_of(runs[-1])
-        progress.finish_job(f"{step_ms:.1f} ms a step, {per_second:.0f} {unit}/s")
+        progress.finish_job(
+            f"{title(number, variant)}: {step_ms:.1f} ms a step, {per_second:.0f} {unit}/s"
+        )
         keep(runs)
     return runs
 
