@@ -90,7 +90,7 @@ function(cinch_static_runtime target)
 endfunction()
 
 # cinch_test(NAME sources... [LABELS ...] [LIBS ...] [ENV ...]): a GoogleTest program and its CTest
-# entry. ENV holds NAME=VALUE pairs set for the run.
+# entry. ENV holds NAME=VALUE pairs set for the run. Unit tests are presubmit; of the others those that say so.
 function(cinch_test name)
   cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;LABELS;LIBS;ENV" ${ARGN})
   add_executable(${name} ${T_SOURCES} ${T_UNPARSED_ARGUMENTS})
@@ -108,6 +108,9 @@ function(cinch_test_run name program)
   add_test(NAME ${name} COMMAND ${program})
   if(T_FILTER)
     list(APPEND T_ENV GTEST_FILTER=${T_FILTER})
+  endif()
+  if("unit" IN_LIST T_LABELS)
+    list(APPEND T_LABELS presubmit)
   endif()
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)

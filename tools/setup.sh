@@ -25,7 +25,7 @@ CINCH_PACKAGES=(
   "libssl-dev       /usr/lib/*/libcrypto.a"
 )
 
-# Of tests/packages, which leaves out what is missing.
+# Of tests/packages, at night.
 CINCH_PACKAGING_PACKAGES=(
   "dpkg-dev         dpkg-shlibdeps"
   "file             file"
@@ -120,16 +120,33 @@ fetch_promtool() {
 
 # set_up_tests: set_up, and what only tests need.
 set_up_tests() {
-  CINCH_PACKAGES+=("${CINCH_PACKAGING_PACKAGES[@]}")
-  if [ "$(uname -m)" != x86_64 ]; then
-    set_up
-    fetch_promtool
-    return
-  fi
-  CINCH_PACKAGES+=("${CINCH_VM_PACKAGES[@]}")
   set_up
-  fetch_vm_kernel
   fetch_promtool
+}
+
+# PyTorch and what its jobs need: 6 GB, once. Without it their tests are skipped.
+make_torch_environment() {
+  local begin=$SECONDS
+  python3 -B emulator/torch/environment.py >/dev/null || say "PyTorch cannot be had here: its tests are skipped"
+  say "PyTorch's environment: $((SECONDS - begin)) s"
+}
+
+# set_up_nightly: the same for those of .ci/nightly.
+set_up_nightly() {
+  CINCH_PACKAGES+=("${CINCH_PACKAGING_PACKAGES[@]}")
+  [ "$(uname -m)" != x86_64 ] || CINCH_PACKAGES+=("${CINCH_VM_PACKAGES[@]}")
+  set_up_tests
+  [ "$(uname -m)" != x86_64 ] || fetch_vm_kernel
+}
+
+# run_tests PRESET [CTEST ARGUMENTS...]: runs them, and prints what took longest. Twice as many at a time as there
+# are cores: most tests of several processes wait for each other. Those that compute on several cores say so.
+run_tests() {
+  local preset="$1" status=0
+  shift
+  ctest --preset "$preset" --parallel $((2 * $(nproc))) --timeout 300 --no-tests=error "$@" || status=1
+  python3 -B tools/slowest.py "$preset"
+  return $status
 }
 
 # Prints the GPUs of this machine as CMake's architectures, "90-real;100-real". Prints nothing

@@ -166,7 +166,7 @@ class Binary(unittest.TestCase):
         for folder in ("common", "interpose"):
             for root, _, files in os.walk(os.path.join(BUILD, folder)):
                 objects += [os.path.join(root, file) for file in files if file.endswith(".o")]
-        self.assertGreater(len(objects), 30)
+        self.assertGreater(len(objects), 10)  # of several sources each
         for file in objects:
             sections = subprocess.run(["readelf", "-SW", file], check=True, capture_output=True, text=True).stdout
             self.assertNotRegex(sections, r"\.(init_array|ctors|preinit_array)", file)
