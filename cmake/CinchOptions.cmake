@@ -89,6 +89,15 @@ function(cinch_static_runtime target)
   endif()
 endfunction()
 
+# cinch_at_night(TARGET...): programs that only .ci/nightly and reports need, which build nightly_programs.
+function(cinch_at_night)
+  if(NOT TARGET nightly_programs)
+    add_custom_target(nightly_programs)
+  endif()
+  set_target_properties(${ARGN} PROPERTIES EXCLUDE_FROM_ALL ON)
+  add_dependencies(nightly_programs ${ARGN})
+endfunction()
+
 # cinch_test(NAME sources... [LABELS ...] [LIBS ...] [ENV ...]): a GoogleTest program and its CTest
 # entry. ENV holds NAME=VALUE pairs set for the run. Unit tests are presubmit; of the others those that say so.
 function(cinch_test name)

@@ -75,7 +75,7 @@ class [[nodiscard]] Result<void> {
 }  // namespace cinch
 
 // Returns the error of `expression` (a Result) from the enclosing function, if it has one.
-#define CINCH_TRY(expression)                                               \
-  do {                                                                      \
+#define CINCH_TRY(expression)                                                 \
+  do {                                                                        \
     if (auto&& result_ = (expression); !result_.ok()) return result_.error(); \
   } while (0)

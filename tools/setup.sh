@@ -1,4 +1,4 @@
-# Sourced by ./quickstart and ./run-tests: installs with apt what is missing.
+# Sourced by ./quickstart, ./run-tests and .ci/nightly: installs with apt what is missing.
 
 # Every package, and what shows that it or something as good is there: a command or a file pattern.
 CINCH_PACKAGES=(

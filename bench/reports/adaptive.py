@@ -18,7 +18,7 @@ PREPARE = """
 . tools/setup.sh
 set_up
 cmake --preset release
-cmake --build --preset release
+cmake --build --preset release --target all nightly_programs
 """
 
 # The parts of the study that fit into some minutes; bench/feedback/matrix.py has all.

@@ -7,7 +7,6 @@ back; and one whose second rank sleeps before every tenth call, which is not the
 Prints one JSON object. Needs root, for network namespaces.
 """
 
-import json
 import os
 import pathlib
 import statistics

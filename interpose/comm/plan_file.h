@@ -43,7 +43,7 @@ class PlanFile {
   std::condition_variable added_, written_;
   std::string pending_;
   bool isWriting_ = false;
-  bool isGivenUp_ = false;  // nobody waits any more
+  bool isGivenUp_ = false;         // nobody waits any more
   std::atomic<pid_t> process_{0};  // that has the thread; a fork of it has not
   int file_ = -1;                  // the thread's
 };

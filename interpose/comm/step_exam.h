@@ -114,7 +114,7 @@ class StepExam {
     std::optional<uint64_t> again;  // ordinal of the call from which on it is measured again
     Ballot ballot{};
     std::shared_ptr<CallGate> gate;
-    uint32_t nClosed = 0;  // gates
+    uint32_t nClosed = 0;               // gates
     std::vector<const void*> measured;  // buffers, in this attempt
 
     // Where the next sample goes: in the place of the oldest one, if there are as many as can be.

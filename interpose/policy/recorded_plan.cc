@@ -119,7 +119,7 @@ Result<void> RecordedPlan::addPool(const PlannedSlotKey& key, uint64_t round,
 
 Result<void> RecordedPlan::addAdvice(const PlannedSlotKey& key, uint64_t call,
                                      std::vector<uint8_t> bytes) {
-  return once(slots_[key].advices.emplace(call, std::move(bytes)).second,
+  return once(slots_[key].advice.emplace(call, std::move(bytes)).second,
               "call " + std::to_string(call));
 }
 
@@ -150,8 +150,8 @@ std::vector<uint64_t> RecordedPlan::pool(const PlannedSlotKey& key, uint64_t rou
 std::vector<uint8_t> RecordedPlan::advice(const PlannedSlotKey& key, uint64_t call) const {
   const auto slot = slots_.find(key);
   if (slot == slots_.end()) return {};
-  const auto found = slot->second.advices.find(call);
-  return found == slot->second.advices.end() ? std::vector<uint8_t>() : found->second;
+  const auto found = slot->second.advice.find(call);
+  return found == slot->second.advice.end() ? std::vector<uint8_t>() : found->second;
 }
 
 std::string RecordedPlan::fingerprint() const {
@@ -160,7 +160,7 @@ std::string RecordedPlan::fingerprint() const {
   for (const auto& [key, slot] : slots_) {
     text += slotLine(key, "");
     for (const auto& [round, least] : slot.pools) text += poolLine(key, round, least);
-    for (const auto& [call, bytes] : slot.advices) text += adviceLine(key, call, bytes);
+    for (const auto& [call, bytes] : slot.advice) text += adviceLine(key, call, bytes);
   }
   return hexadecimal(hashText(text));
 }

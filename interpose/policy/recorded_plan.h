@@ -62,7 +62,7 @@ class RecordedPlan {
   // What was heard for a slot, by round and by call.
   struct PlannedSlot {
     std::map<uint64_t, std::vector<uint64_t>> pools;
-    std::map<uint64_t, std::vector<uint8_t>> advices;
+    std::map<uint64_t, std::vector<uint8_t>> advice;
   };
 
   std::map<std::string, PlannedComm> comms_;

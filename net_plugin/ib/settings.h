@@ -15,11 +15,11 @@ struct Settings {
   bool isDisabled = false;  // NCCL_IB_DISABLE
   std::string devices;  // NCCL_IB_HCA: "mlx5_0:1,mlx5_1"; ^ in front excludes, = takes exact names
   GidWish gid;
-  size_t nQueues = 1;    // of each connection, NCCL_IB_QPS_PER_CONNECTION; more than kMaxParts
-                         // count as that
-  bool splits = false;   // NCCL_IB_SPLIT_DATA_ON_QPS: each message over all queues
-  uint8_t timeout = 20;  // NCCL_IB_TIMEOUT: 4.096 us * 2^timeout until a packet is sent again
-  uint8_t retries = 7;   // NCCL_IB_RETRY_CNT
+  size_t nQueues = 1;      // of each connection, NCCL_IB_QPS_PER_CONNECTION; more than kMaxParts
+                           // count as that
+  bool splits = false;     // NCCL_IB_SPLIT_DATA_ON_QPS: each message over all queues
+  uint8_t timeout = 20;    // NCCL_IB_TIMEOUT: 4.096 us * 2^timeout until a packet is sent again
+  uint8_t retries = 7;     // NCCL_IB_RETRY_CNT
   uint16_t partition = 0;  // NCCL_IB_PKEY: an index of the port's table of partitions
   // NCCL_IB_SL and NCCL_IB_TC; without them what the communicator asks for counts, else 0.
   std::optional<uint8_t> serviceLevel;

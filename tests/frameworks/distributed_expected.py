@@ -3,7 +3,7 @@
 A test that is not listed has to pass, and one that is listed has to fail: who puts one right takes it off.
 """
 
-# A few of each kind, for ./run-tests. All pass with both implementations of the back end.
+# A few of each kind, for .ci/nightly rest. All pass with both implementations of the back end.
 CORNER = """
     test_DistributedDataParallel_SyncBatchNorm test_accumulate_gradients_no_sync
     test_all_gather_into_cat_tensor_cuda test_all_to_all_cuda test_batch_isend_irecv_nccl

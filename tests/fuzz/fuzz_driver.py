@@ -9,7 +9,6 @@ The last line is JSON: {"programs":N,"failures":N,"compressed_calls":N,"first_se
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Runs fuzz_rank under one configuration and reads what it wrote."""
 
-import glob
-import json
 import os
 import subprocess
 import sys

@@ -2,7 +2,6 @@
 
 import os
 import stat
-import sys
 import tempfile
 import types
 import unittest

@@ -16,9 +16,9 @@ struct Nature {
   float mean = 1;     // of what is the same in all calls
   float turning = 0;  // radians by which the mean turns from call to call
   float noise = 1;
-  float positive = 0;    // is added to the mean
-  float missing = 0;     // rows of an embedding whose tokens a rank's batch lacks
-  float unused = 0;      // all of it is zero on all ranks
+  float positive = 0;  // is added to the mean
+  float missing = 0;   // rows of an embedding whose tokens a rank's batch lacks
+  float unused = 0;    // all of it is zero on all ranks
   bool isSquared = false;
   bool isWhole = false;  // numbers, as counts are
   bool isOwned = false;  // runs of values that one rank has, and the others not

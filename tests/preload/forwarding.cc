@@ -13,7 +13,9 @@ namespace {
 int failures = 0;
 
 // An argument as the fake records it.
-uint64_t word(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+uint64_t word(const void* pointer) {
+  return reinterpret_cast<uint64_t>(pointer);
+}
 
 void expect(bool good, const char* name, const char* what) {
   if (good) return;

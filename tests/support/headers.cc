@@ -1,2 +1,4 @@
 // The program that the precompiled headers of all tests belong to.
-int main() { return 0; }
+int main() {
+  return 0;
+}

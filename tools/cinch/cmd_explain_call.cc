@@ -200,7 +200,8 @@ void printText(const Explanation& explanation) {
   const Topology& topology = question.facts.topology;
   fmt::print("{} of {} {} over {} ranks on {} hosts, with {}; predicted, not measured.\n\n",
              kindName(question.call.kind), sizeText(question.call.inputBytes()),
-             typeName(ncclTypeOf(question.call.type)), topology.ranks, topology.hosts, question.codec->name);
+             typeName(ncclTypeOf(question.call.type)), topology.ranks, topology.hosts,
+             question.codec->name);
   printSchemes(explanation);
   printDecision(explanation);
   printSources(explanation);

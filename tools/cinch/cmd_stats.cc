@@ -43,7 +43,8 @@ std::vector<std::string> reportFiles(const std::vector<std::string>& paths) {
 // All of them, or an error that names the file.
 Result<std::vector<RankReport>> readReports(const std::vector<std::string>& paths) {
   const std::vector<std::string> files = reportFiles(paths);
-  if (files.empty()) return errorf(Status::invalidUsage, "no report is in %s", paths.front().c_str());
+  if (files.empty())
+    return errorf(Status::invalidUsage, "no report is in %s", paths.front().c_str());
   std::vector<RankReport> reports;
   for (const std::string& file : files) {
     const auto text = readTextFile(file);

@@ -9,20 +9,25 @@ namespace {
 using at::Tensor;
 
 std::tuple<Tensor, Tensor> dropWith(const Tensor& input, double keep,
-                                    const std::optional<at::Generator>& generator, at::ScalarType maskType) {
-  const Tensor mask = at::empty(input.sizes(), input.options().dtype(maskType)).bernoulli_(keep, generator);
+                                    const std::optional<at::Generator>& generator,
+                                    at::ScalarType maskType) {
+  const Tensor mask =
+      at::empty(input.sizes(), input.options().dtype(maskType)).bernoulli_(keep, generator);
   // Nothing is kept with a probability of 0: 1 / keep would be infinite, and 0 times that NaN.
   const double scale = keep > 0 ? 1 / keep : 0;
   return {input * mask * scale, mask};
 }
 
-std::tuple<Tensor, Tensor> nativeDropout(const Tensor& input, double drop, std::optional<bool> train) {
-  if (train && !*train) return {input.clone(), at::ones(input.sizes(), input.options().dtype(at::kBool))};
+std::tuple<Tensor, Tensor> nativeDropout(const Tensor& input, double drop,
+                                         std::optional<bool> train) {
+  if (train && !*train)
+    return {input.clone(), at::ones(input.sizes(), input.options().dtype(at::kBool))};
   return dropWith(input, 1 - drop, std::nullopt, at::kBool);
 }
 
 // `keep` is the probability of a value to stay, as this operator has it.
-std::tuple<Tensor, Tensor> fusedDropout(const Tensor& input, double keep, std::optional<at::Generator> generator) {
+std::tuple<Tensor, Tensor> fusedDropout(const Tensor& input, double keep,
+                                        std::optional<at::Generator> generator) {
   return dropWith(input, keep, generator, at::kByte);
 }
 

@@ -47,7 +47,8 @@ at::Tensor HostViews::toHost(const at::Tensor& tensor) {
 }
 
 at::Tensor HostViews::denseView(const at::Tensor& tensor) {
-  TORCH_CHECK_NOT_IMPLEMENTED(tensor.has_storage(), "the emulator has no operators for tensors of layout ",
+  TORCH_CHECK_NOT_IMPLEMENTED(tensor.has_storage(),
+                              "the emulator has no operators for tensors of layout ",
                               tensor.layout(), " on a GPU");
   const c10::Storage& storage = tensor.storage();
   void* const data = storage.mutable_data();
@@ -55,7 +56,8 @@ at::Tensor HostViews::denseView(const at::Tensor& tensor) {
               " values on a GPU is used after its memory was released");
   // The CPU allocator is named so that the kernel can resize the view; it then moves to memory of
   // its own, which writeBack() notices.
-  c10::DataPtr pointer(data, data, [](void*) {}, c10::Device(c10::kCPU));
+  c10::DataPtr pointer(
+      data, data, [](void*) {}, c10::Device(c10::kCPU));
   c10::Storage shared(c10::Storage::use_byte_size_t(), storage.nbytes(), std::move(pointer),
                       c10::GetAllocator(c10::kCPU), /*resizable=*/true);
   at::Tensor host = at::detail::make_tensor<c10::TensorImpl>(
@@ -101,13 +103,13 @@ at::Tensor HostViews::toDevice(const at::Tensor& result) {
 
 at::Tensor HostViews::copyToDevice(const at::Tensor& result) {
   if (result.is_sparse()) {
-    return at::_sparse_coo_tensor_unsafe(copyToDevice(result._indices()),
-                                         copyToDevice(result._values()), result.sizes(),
-                                         std::nullopt, std::nullopt, std::nullopt, std::nullopt,
-                                         result.is_coalesced());
+    return at::_sparse_coo_tensor_unsafe(
+        copyToDevice(result._indices()), copyToDevice(result._values()), result.sizes(),
+        std::nullopt, std::nullopt, std::nullopt, std::nullopt, result.is_coalesced());
   }
   const at::Tensor dense = withoutHoles(result.resolve_conj().resolve_neg());
-  at::Tensor copy = at::empty_strided(dense.sizes(), dense.strides(), dense.options().device(device_));
+  at::Tensor copy =
+      at::empty_strided(dense.sizes(), dense.strides(), dense.options().device(device_));
   copyBytes(copy, dense);
   if (result.unsafeGetTensorImpl()->is_wrapped_number())
     copy.unsafeGetTensorImpl()->set_wrapped_number(true);

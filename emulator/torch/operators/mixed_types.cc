@@ -34,17 +34,21 @@ Tensor logSoftmax(const Tensor& input, int64_t dimension, bool halfToFloat) {
   });
 }
 
-Tensor softmaxBackward(const Tensor& gradient, const Tensor& output, int64_t dimension, ScalarType type) {
+Tensor softmaxBackward(const Tensor& gradient, const Tensor& output, int64_t dimension,
+                       ScalarType type) {
   return onHost("aten::_softmax_backward_data", gradient, [&](HostViews& views) {
     const Tensor host = views.toHost(gradient);
-    return at::_softmax_backward_data(host, views.toHost(output), dimension, host.scalar_type()).to(type);
+    return at::_softmax_backward_data(host, views.toHost(output), dimension, host.scalar_type())
+        .to(type);
   });
 }
 
-Tensor logSoftmaxBackward(const Tensor& gradient, const Tensor& output, int64_t dimension, ScalarType type) {
+Tensor logSoftmaxBackward(const Tensor& gradient, const Tensor& output, int64_t dimension,
+                          ScalarType type) {
   return onHost("aten::_log_softmax_backward_data", gradient, [&](HostViews& views) {
     const Tensor host = views.toHost(gradient);
-    return at::_log_softmax_backward_data(host, views.toHost(output), dimension, host.scalar_type()).to(type);
+    return at::_log_softmax_backward_data(host, views.toHost(output), dimension, host.scalar_type())
+        .to(type);
   });
 }
 

@@ -41,26 +41,30 @@ std::tuple<Tensor, Tensor> batchNormStats(const Tensor& input, double epsilon) {
   return {mean, (variance + epsilon).rsqrt()};
 }
 
-Tensor batchNormElements(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
-                         const Tensor& mean, const Tensor& inverse, double) {
+Tensor batchNormElements(const Tensor& input, const OptionalTensor& weight,
+                         const OptionalTensor& bias, const Tensor& mean, const Tensor& inverse,
+                         double) {
   Tensor output = (widened(input) - overChannels(mean, input)) * overChannels(inverse, input);
   if (weight && weight->defined()) output = output * overChannels(*weight, input);
   if (bias && bias->defined()) output = output + overChannels(*bias, input);
   return output.to(input.scalar_type(), false, false, input.suggest_memory_format());
 }
 
-Tensor& batchNormElementsOut(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
-                             const Tensor& mean, const Tensor& inverse, double epsilon, Tensor& out) {
+Tensor& batchNormElementsOut(const Tensor& input, const OptionalTensor& weight,
+                             const OptionalTensor& bias, const Tensor& mean, const Tensor& inverse,
+                             double epsilon, Tensor& out) {
   out.resize_(input.sizes());
   return out.copy_(batchNormElements(input, weight, bias, mean, inverse, epsilon));
 }
 
 // The statistics of all ranks' values from those of each: row r of `mean` and `inverse` belongs to
 // the counts[r] values of rank r. Running statistics take the variance without bias.
-std::tuple<Tensor, Tensor> gatherStatsWithCounts(const Tensor& input, const Tensor& mean, const Tensor& inverse,
+std::tuple<Tensor, Tensor> gatherStatsWithCounts(const Tensor& input, const Tensor& mean,
+                                                 const Tensor& inverse,
                                                  const OptionalTensor& runningMean,
-                                                 const OptionalTensor& runningVariance, double momentum,
-                                                 double epsilon, const Tensor& counts) {
+                                                 const OptionalTensor& runningVariance,
+                                                 double momentum, double epsilon,
+                                                 const Tensor& counts) {
   const auto type = statisticsType(input.scalar_type());
   const Tensor weights = counts.to(type).view({-1, 1});
   const Tensor total = weights.sum();
@@ -75,11 +79,13 @@ std::tuple<Tensor, Tensor> gatherStatsWithCounts(const Tensor& input, const Tens
   return {all, (squares / total + epsilon).rsqrt()};
 }
 
-std::tuple<Tensor, Tensor> gatherStats(const Tensor& input, const Tensor& mean, const Tensor& inverse,
-                                       const OptionalTensor& runningMean, const OptionalTensor& runningVariance,
-                                       double momentum, double epsilon, int64_t count) {
+std::tuple<Tensor, Tensor> gatherStats(const Tensor& input, const Tensor& mean,
+                                       const Tensor& inverse, const OptionalTensor& runningMean,
+                                       const OptionalTensor& runningVariance, double momentum,
+                                       double epsilon, int64_t count) {
   const Tensor counts = at::full({mean.size(0)}, count, mean.options());
-  return gatherStatsWithCounts(input, mean, inverse, runningMean, runningVariance, momentum, epsilon, counts);
+  return gatherStatsWithCounts(input, mean, inverse, runningMean, runningVariance, momentum,
+                               epsilon, counts);
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> batchNormBackwardReduce(
@@ -91,12 +97,14 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> batchNormBackwardReduce(
   const Tensor sumCentred = (wide * (widened(input) - overChannels(mean, input))).sum(dimensions);
   const auto type = weight && weight->defined() ? weight->scalar_type() : sum.scalar_type();
   return {wantsInput ? sum : Tensor(), wantsInput ? sumCentred : Tensor(),
-          wantsWeight ? (sumCentred * inverse).to(type) : Tensor(), wantsBias ? sum.to(type) : Tensor()};
+          wantsWeight ? (sumCentred * inverse).to(type) : Tensor(),
+          wantsBias ? sum.to(type) : Tensor()};
 }
 
 Tensor batchNormBackwardElements(const Tensor& gradient, const Tensor& input, const Tensor& mean,
-                                 const Tensor& inverse, const OptionalTensor& weight, const Tensor& sum,
-                                 const Tensor& sumCentred, const Tensor& counts) {
+                                 const Tensor& inverse, const OptionalTensor& weight,
+                                 const Tensor& sum, const Tensor& sumCentred,
+                                 const Tensor& counts) {
   const Tensor total = counts.to(statisticsType(input.scalar_type())).sum();
   const Tensor scale = overChannels(inverse, input);
   const Tensor centred = widened(input) - overChannels(mean, input);

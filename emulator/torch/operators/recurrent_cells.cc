@@ -37,13 +37,11 @@ std::tuple<Tensor, Tensor, Tensor> lstmCellBackward(const OptionalTensor& hidden
   const auto gates = workspace.chunk(4, 1);
   const Tensor &input = gates[0], &forget = gates[1], &candidate = gates[2], &output = gates[3];
   const Tensor hidden = orZeros(hiddenGradient, next), activated = next.tanh();
-  const Tensor total =
-      orZeros(cellGradient, next) + hidden * output * (1 - activated.square());
-  const Tensor gradient = at::cat({total * candidate * input * (1 - input),
-                                   total * cell * forget * (1 - forget),
-                                   total * input * (1 - candidate.square()),
-                                   hidden * activated * output * (1 - output)},
-                                  1);
+  const Tensor total = orZeros(cellGradient, next) + hidden * output * (1 - activated.square());
+  const Tensor gradient = at::cat(
+      {total * candidate * input * (1 - input), total * cell * forget * (1 - forget),
+       total * input * (1 - candidate.square()), hidden * activated * output * (1 - output)},
+      1);
   return {gradient, total * forget, hasBias ? gradient.sum(0) : Tensor()};
 }
 
@@ -57,7 +55,8 @@ std::tuple<Tensor, Tensor> gruCell(const Tensor& inputGates, const Tensor& hidde
   const Tensor reset = (fromInput[0] + fromHidden[0]).sigmoid();
   const Tensor update = (fromInput[1] + fromHidden[1]).sigmoid();
   const Tensor fresh = (fromInput[2] + reset * fromHidden[2]).tanh();
-  return {fresh + update * (state - fresh), at::cat({reset, update, fresh, state, fromHidden[2]}, 1)};
+  return {fresh + update * (state - fresh),
+          at::cat({reset, update, fresh, state, fromHidden[2]}, 1)};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gruCellBackward(const Tensor& gradient,

@@ -40,28 +40,45 @@ c10::Device deviceOf(c10::ArrayRef<IValue> arguments) {
 }
 
 // Operators that take some arguments on the CPU: lengths, sizes and points to split at, and copies.
-constexpr std::string_view kTakeBoth[] = {
-    "aten::copy_",  "aten::_copy_from", "aten::_copy_from_and_resize", "aten::set_",
-    "aten::_ctc_loss", "aten::_ctc_loss_backward", "aten::ctc_loss", "aten::tensor_split",
-    "aten::_pack_padded_sequence", "aten::_pack_padded_sequence_backward", "aten::_pad_packed_sequence",
-    "aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"};
+constexpr std::string_view kTakeBoth[] = {"aten::copy_",
+                                          "aten::_copy_from",
+                                          "aten::_copy_from_and_resize",
+                                          "aten::set_",
+                                          "aten::_ctc_loss",
+                                          "aten::_ctc_loss_backward",
+                                          "aten::ctc_loss",
+                                          "aten::tensor_split",
+                                          "aten::_pack_padded_sequence",
+                                          "aten::_pack_padded_sequence_backward",
+                                          "aten::_pad_packed_sequence",
+                                          "aten::lstm",
+                                          "aten::gru",
+                                          "aten::rnn_tanh",
+                                          "aten::rnn_relu"};
 
-// As PyTorch's kernels for a GPU do: a CPU kernel would not mind, and a forgotten .to(device) would be seen on a GPU
-// first. A tensor without dimensions goes for a number.
+// As PyTorch's kernels for a GPU do: a CPU kernel would not mind, and a forgotten .to(device) would
+// be seen on a GPU first. A tensor without dimensions goes for a number.
 void checkDevice(const at::Tensor& tensor, c10::Device device, const c10::FunctionSchema& schema,
                  const std::string& argument) {
-  if (!tensor.defined() || tensor.device() == device || (tensor.is_cpu() && tensor.dim() == 0)) return;
-  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", device, " and ",
-              tensor.device(), "! (when checking argument ", argument, " of ", schema.name(), ")");
+  if (!tensor.defined() || tensor.device() == device || (tensor.is_cpu() && tensor.dim() == 0))
+    return;
+  TORCH_CHECK(false,
+              "Expected all tensors to be on the same device, but found at least two devices, ",
+              device, " and ", tensor.device(), "! (when checking argument ", argument, " of ",
+              schema.name(), ")");
 }
 
-void checkDevices(const c10::FunctionSchema& schema, const std::vector<IValue>& given, c10::Device device) {
-  if (std::find(std::begin(kTakeBoth), std::end(kTakeBoth), schema.name()) != std::end(kTakeBoth)) return;
+void checkDevices(const c10::FunctionSchema& schema, const std::vector<IValue>& given,
+                  c10::Device device) {
+  if (std::find(std::begin(kTakeBoth), std::end(kTakeBoth), schema.name()) != std::end(kTakeBoth))
+    return;
   for (size_t i = 0; i < given.size(); ++i) {
     const std::string& name = schema.arguments()[i].name();
     if (given[i].isTensor()) checkDevice(given[i].toTensor(), device, schema, name);
-    if (!given[i].isTensorList()) continue;  // indices, which may be on the CPU, are a list of optional ones
-    for (const at::Tensor& tensor : given[i].toTensorVector()) checkDevice(tensor, device, schema, name);
+    if (!given[i].isTensorList())
+      continue;  // indices, which may be on the CPU, are a list of optional ones
+    for (const at::Tensor& tensor : given[i].toTensorVector())
+      checkDevice(tensor, device, schema, name);
   }
 }
 
@@ -89,8 +106,8 @@ bool isGenerator(const c10::Argument& argument) {
 
 // A result of the CPU kernel for the caller. What is written to, in place or out=, is the argument
 // that was given.
-IValue toDevice(const IValue& result, const c10::Argument& declared, const c10::FunctionSchema& schema,
-                c10::ArrayRef<IValue> given, HostViews& views) {
+IValue toDevice(const IValue& result, const c10::Argument& declared,
+                const c10::FunctionSchema& schema, c10::ArrayRef<IValue> given, HostViews& views) {
   if (const auto* alias = declared.alias_info(); alias && alias->isWrite()) {
     for (size_t i = 0; i < given.size(); ++i) {
       const auto* argument = schema.arguments()[i].alias_info();
@@ -106,9 +123,11 @@ IValue toDevice(const IValue& result, const c10::Argument& declared, const c10::
   return result;
 }
 
-// `keys` may hold both keys where sparse and dense arguments meet: the sparse kernel was called then.
+// `keys` may hold both keys where sparse and dense arguments meet: the sparse kernel was called
+// then.
 c10::DispatchKey hostKeyFor(c10::DispatchKeySet keys) {
-  return keys.has(c10::DispatchKey::SparseCUDA) ? c10::DispatchKey::SparseCPU : c10::DispatchKey::CPU;
+  return keys.has(c10::DispatchKey::SparseCUDA) ? c10::DispatchKey::SparseCPU
+                                                : c10::DispatchKey::CPU;
 }
 
 }  // namespace
@@ -118,23 +137,26 @@ void waitForStream(const char* op, c10::Device device) {
   auto status = cudaStreamCaptureStatusNone;
   const auto handle = static_cast<cudaStream_t>(gpus().getStreamNativeHandle(stream));
   const cudaError_t error = cudaStreamIsCapturing(handle, &status);
-  TORCH_CHECK_NOT_IMPLEMENTED(error == cudaSuccess, "CUDA error: ", cudaGetErrorString(error), ". Seen before ", op,
-                              ": what came before it launched a CUDA kernel of its own, which the emulator cannot run.");
   TORCH_CHECK_NOT_IMPLEMENTED(
-      status == cudaStreamCaptureStatusNone, op,
-      " cannot be captured into a CUDA graph on the emulator: PyTorch's operators run on the host there, "
-      "and only what is enqueued on a stream can be captured. Run this part of the program without graphs.");
+      error == cudaSuccess, "CUDA error: ", cudaGetErrorString(error), ". Seen before ", op,
+      ": what came before it launched a CUDA kernel of its own, which the emulator cannot run.");
+  TORCH_CHECK_NOT_IMPLEMENTED(status == cudaStreamCaptureStatusNone, op,
+                              " cannot be captured into a CUDA graph on the emulator: PyTorch's "
+                              "operators run on the host there, "
+                              "and only what is enqueued on a stream can be captured. Run this "
+                              "part of the program without graphs.");
   gpus().synchronizeStream(stream);
 }
 
 void runOnHost(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const c10::DispatchKey key = hostKeyFor(keys);
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      op.hasComputedKernelForDispatchKey(key), schema.name(),
-      " runs on a GPU alone: the emulator runs PyTorch's CPU kernels, and PyTorch has none for it.");
+  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(key), schema.name(),
+                              " runs on a GPU alone: the emulator runs PyTorch's CPU kernels, and "
+                              "PyTorch has none for it.");
   const size_t nArguments = schema.arguments().size(), nReturns = schema.returns().size();
-  const std::vector<IValue> given(stack->end() - static_cast<std::ptrdiff_t>(nArguments), stack->end());
+  const std::vector<IValue> given(stack->end() - static_cast<std::ptrdiff_t>(nArguments),
+                                  stack->end());
   const c10::Device device = deviceOf(given);
   checkDevices(schema, given, device);
   const c10::OptionalDeviceGuard guard(device);
@@ -143,7 +165,8 @@ void runOnHost(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   HostViews views(device);
   stack->resize(stack->size() - nArguments);
   for (size_t i = 0; i < nArguments; ++i) {
-    if (isGenerator(schema.arguments()[i]) && !(given[i].isGenerator() && given[i].toGenerator().device().is_cpu()))
+    if (isGenerator(schema.arguments()[i]) &&
+        !(given[i].isGenerator() && given[i].toGenerator().device().is_cpu()))
       stack->emplace_back(hostGenerator(given[i].toOptional<at::Generator>(), device));
     else
       stack->push_back(toHost(given[i], views));

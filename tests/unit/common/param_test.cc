@@ -123,8 +123,8 @@ TEST(ReadParams, UnknownNameGetsTheNearestKnownOne) {
 }
 
 TEST(ReadParams, TheEmulatorsVariablesAreNotCinchs) {
-  const ParamSet set = read({"CINCH_EMULATOR_LINKS=1", "CINCH_EMULATOR_DEVICES=2",
-                             "CINCH_TORCH_OPERATORS=/a"});
+  const ParamSet set =
+      read({"CINCH_EMULATOR_LINKS=1", "CINCH_EMULATOR_DEVICES=2", "CINCH_TORCH_OPERATORS=/a"});
   EXPECT_TRUE(set.warnings.empty()) << set.warnings[0];
 }
 

@@ -356,9 +356,9 @@ TEST_F(Unagreed, BirthsAndAbortsMayComeFromAnyThread) {
     for (int i = 0; i < 200; ++i) comm.takeExpected([&](const Birth&) { ++taken; });
   });
   for (int i = 0; i < 200; ++i) comm.expect(&handle, 0, 0);
-  auto failer = std::async([&] { return comm.fail(errorf(Status::systemError, "one of them")); });
+  auto failing = std::async([&] { return comm.fail(errorf(Status::systemError, "one of them")); });
   comm.abandon();
-  EXPECT_NE(failer.get(), ncclSuccess);
+  EXPECT_NE(failing.get(), ncclSuccess);
   taker.get();
   comm.takeExpected([&](const Birth&) { ++taken; });
   EXPECT_EQ(taken, 200u);

@@ -34,7 +34,8 @@ TEST(Strategy, TheFasterIsDoneAfterTwoRounds) {
   EXPECT_EQ(fast.chooser.choice(), Strategy::pass);
 }
 
-// Short calls vary, but not by that much; and where pools are heard late, plain calls would be many.
+// Short calls vary, but not by that much; and where pools are heard late, plain calls would be
+// many.
 TEST(Strategy, ShortCallsAreDoneAtOnceWherePlainOnesAreLong) {
   for (const uint64_t plain : {8 * kMillisecond, 42 * kMillisecond}) {
     Job job = steadyJob(plain, 400 * kMicrosecond);

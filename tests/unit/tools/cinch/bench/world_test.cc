@@ -48,12 +48,9 @@ TEST(BenchWorld, Torchrun) {
 }
 
 TEST(BenchWorld, Slurm) {
-  const Variables step = {{"SLURM_PROCID", "6"},
-                          {"SLURM_STEP_NUM_TASKS", "7"},
-                          {"SLURM_LOCALID", "2"},
-                          {"SLURM_STEP_TASKS_PER_NODE", "4,3"},
-                          {"SLURM_JOB_ID", "9"},
-                          {"SLURM_STEP_ID", "1"}};
+  const Variables step = {{"SLURM_PROCID", "6"},  {"SLURM_STEP_NUM_TASKS", "7"},
+                          {"SLURM_LOCALID", "2"}, {"SLURM_STEP_TASKS_PER_NODE", "4,3"},
+                          {"SLURM_JOB_ID", "9"},  {"SLURM_STEP_ID", "1"}};
   const World world = *read(step).value();
   EXPECT_EQ(world.rank, 6);
   EXPECT_EQ(world.ranks, 7);
