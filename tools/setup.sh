@@ -127,7 +127,7 @@ set_up_tests() {
 # PyTorch and what its jobs need: 6 GB, once. Without it their tests are skipped.
 make_torch_environment() {
   local begin=$SECONDS
-  python3 -B emulator/torch/environment.py >/dev/null || say "PyTorch cannot be had here: its tests are skipped"
+  timeout 900 python3 -B emulator/torch/environment.py >/dev/null || say "PyTorch cannot be had here: its tests are skipped"
   say "PyTorch's environment: $((SECONDS - begin)) s"
 }
 
