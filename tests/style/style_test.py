@@ -2,14 +2,17 @@
 where there is no repository, or where it cannot be had."""
 
 import os
+import shutil
 import subprocess
 import sys
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 VERSION = "4.7.0"
 SKIPPED = 77
+INSTALL_SECONDS = 100  # each of three commands: a package index that does not answer must not fail the test
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "cinch")
 FOLDER = os.path.join(CACHE, f"pre-commit-{VERSION}-python{sys.version_info.major}.{sys.version_info.minor}")
+ENVIRONMENT = dict(os.environ, PRE_COMMIT_HOME=os.path.join(CACHE, "pre-commit"), PIP_RETRIES="1")
 
 
 def skip(why):
@@ -17,29 +20,33 @@ def skip(why):
     sys.exit(SKIPPED)
 
 
+def require(*command):
+    """Runs a command without which there is nothing to check."""
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, timeout=INSTALL_SECONDS, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    except (OSError, subprocess.TimeoutExpired) as reason:
+        skip(str(reason))
+    if done.returncode != 0:
+        skip(f"{' '.join(command)}: {done.stdout.strip()[-300:]}")
+
+
 def install():
-    """The path of pre-commit."""
+    """The path of pre-commit, whose hooks are installed."""
     program = os.path.join(FOLDER, "bin", "pre-commit")
-    if os.path.exists(program):
-        return program
-    pip = [os.path.join(FOLDER, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check"]
-    for command in ([sys.executable, "-m", "venv", FOLDER], [*pip, f"pre-commit=={VERSION}"]):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            skip(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-300:]}")
+    if not os.path.exists(program):
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        require(sys.executable, "-m", "venv", FOLDER)
+        require(os.path.join(FOLDER, "bin", "pip"), "install", "--quiet", f"pre-commit=={VERSION}")
+    require(program, "install-hooks")
     return program
 
 
 def main():
-    if not os.path.exists(os.path.join(ROOT, ".git")):
-        skip("this is no git repository")
+    require("git", "ls-files", "--error-unmatch", ".pre-commit-config.yaml")
     program = install()
-    environment = dict(os.environ, PRE_COMMIT_HOME=os.path.join(CACHE, "pre-commit"))
-    done = subprocess.run([program, "install-hooks"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        skip(f"its hooks cannot be installed: {done.stdout.strip()[-300:]}")
-    return subprocess.run([program, "run", "--all-files", "--show-diff-on-failure"], cwd=ROOT, env=environment,
-                          check=False).returncode
+    command = [program, "run", "--all-files", "--show-diff-on-failure"]
+    return subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, check=False).returncode
 
 
 if __name__ == "__main__":
