@@ -13,7 +13,8 @@
 
 namespace ours {
 
-// clang-format off: the order is what this file is about.
+// The order is what this file is about.
+// clang-format off
 #include "common/nccl_types.h"
 #include "tests/fake/nccl/later_types.h"
 // clang-format on
