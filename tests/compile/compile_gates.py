@@ -18,11 +18,10 @@ import tempfile
 import cubin
 import hot_path
 
-TYPES = ("fp32", "fp16", "bf16")  # ElementType
-PARTS = ("", "_batch", *(f"_{each}" for each in TYPES))  # of what takes the compiler longest
-SOURCES = (*(kind + part for kind in ("encode", "reduce") for part in PARTS), "decode", "probe", "tally", "sum")
+SOURCES = ("encode", "encode_batch", "reduce", "reduce_plain", "reduce_batch", "decode", "probe", "tally", "sum")
 NARROW = ("probe",)  # a few tiles at any alignment, lanes side by side
 VALUES_PER_LANE = 32
+TYPES = ("fp32", "fp16", "bf16")  # ElementType
 FAMILIES = {"UniformCodec": "q", "ClippedCodec": "c", "HadamardCodec": "h"}
 KEPT = {"0": "", "1": "_ef"}
 # Contraction that was not written, approximate or flushing arithmetic.
@@ -54,7 +53,7 @@ def short_name(mangled, source):
     """encode_bf16_q4, encode_fp32_q4_ef, reduce_any; reduce into values is values_fp32_q4, and of two
     codes codes_fp32_q4; probe_fp16; tally_fp32, and tally_fp32_pair of two buffers; sum_fp32. encode_batch: of
     several calls."""
-    source = source.partition("_")[0]  # encode_fp32.cu has some of encode's
+    source = source.partition("_")[0]  # encode_batch.cu has one of encode's
     if "BatchKernel" in mangled:
         return f"{source}_batch"
     kind = "values" if "reduceIntoValuesKernel" in mangled else source

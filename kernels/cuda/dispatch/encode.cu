@@ -1,19 +1,32 @@
 #include "kernels/cuda/agent/encode_agent.cuh"
+#include "kernels/cuda/dispatch/batch_kernels.cuh"
 #include "kernels/cuda/dispatch/codec_launch.cuh"
-#include "kernels/cuda/dispatch/encode_kernel.cuh"
-#include "kernels/cuda/dispatch/instance.h"
 #include "kernels/cuda/dispatch/launch.h"
 
 namespace cinch::cuda {
 namespace {
 
+template <class Elements, class Codecs, Kept kept>
+__global__ void __launch_bounds__(kThreadsPerCta, ctasForEncode<Elements, Codecs, kept>())
+    encodeKernel(const __grid_constant__ EncodeLaunch launch) {
+  encodeRow<Elements, Codecs, kept>(launch);
+}
+
+template <class Elements, class Codecs>
+Kernel<EncodeLaunch> kernelFor(Kept kept) {
+  if constexpr (!Codecs::kIsFixed)
+    return encodeKernel<Elements, Codecs, Kept::anything>;
+  else if (kept == Kept::codes)
+    return encodeKernel<Elements, Codecs, Kept::codes>;
+  else
+    return encodeKernel<Elements, Codecs, Kept::residual>;
+}
+
 Kernel<EncodeLaunch> kernelFor(const EncodeLaunch& launch) {
   const Kept kept = keptBy(launch);
-  const auto ofType = [&]<ElementType type>() {
-    return encodeKernelOf<type>(launch.call.layout.codec.id, kept);
-  };
-  return chooseByType<Kernel<EncodeLaunch>>(launch.call, kept != Kept::anything, ofType,
-                                            encodeKernel<AnyElements, AnyCodec, Kept::anything>);
+  return chooseKernel<Kernel<EncodeLaunch>>(
+      launch.call, kept != Kept::anything,
+      [&]<class Elements, class Codecs>() { return kernelFor<Elements, Codecs>(kept); });
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-#include "kernels/cuda/dispatch/encode_kernel.cuh"
+#include "kernels/cuda/agent/encode_agent.cuh"
+#include "kernels/cuda/dispatch/batch_kernels.cuh"
 #include "kernels/cuda/dispatch/kernel_bounds.cuh"
 
 namespace cinch::cuda {

@@ -12,36 +12,28 @@ inline bool isKnown(const CallContext& call) {
   return call.type <= ElementType::bf16 && (layout.isMixed() || codec::findCodec(layout.codec.id));
 }
 
-// Returns kernelOf.operator()<C>() of the codec with this id where it has kernels of its own, else
-// null.
+// Returns kernelOf.operator()<Elements, Codecs>() of one type and codec; null where tiles have
+// several codecs, or one without kernels of its own.
 template <class Kernel, class KernelOf>
-Kernel frequentKernel(uint8_t codecId, const KernelOf& kernelOf) {
-  return codec::withCodecOf<Kernel>(FrequentCodecs{}, codecId, nullptr, kernelOf);
+Kernel plainKernel(const CallContext& call, const KernelOf& kernelOf) {
+  if (call.layout.isMixed()) return nullptr;
+  const auto ofType = [&]<ElementType type>() {
+    return codec::withCodecOf<Kernel>(
+        FrequentCodecs{}, call.layout.codec.id, nullptr,
+        [&]<class C>() { return kernelOf.template operator()<Elements<type>, OneCodec<C>>(); });
+  };
+  return call.type == ElementType::fp32   ? ofType.template operator()<ElementType::fp32>()
+         : call.type == ElementType::fp16 ? ofType.template operator()<ElementType::fp16>()
+                                          : ofType.template operator()<ElementType::bf16>();
 }
 
-// Returns ofType.operator()<type>() where the launch is plain, unless that is null; else `ofAny`,
-// of any type and codec. Null where type or codec are not known.
-template <class Kernel, class OfType>
-Kernel chooseByType(const CallContext& call, bool isPlain, const OfType& ofType, Kernel ofAny) {
-  if (!isKnown(call)) return nullptr;
-  Kernel kernel = nullptr;
-  if (isPlain && !call.layout.isMixed())
-    kernel = call.type == ElementType::fp32   ? ofType.template operator()<ElementType::fp32>()
-             : call.type == ElementType::fp16 ? ofType.template operator()<ElementType::fp16>()
-                                              : ofType.template operator()<ElementType::bf16>();
-  return kernel ? kernel : ofAny;
-}
-
-// Returns kernelOf.operator()<Elements, Codecs>(): of one type and codec where the launch is plain
-// and its codec has kernels of its own, else of any. Null where type or codec are not known.
+// The same where the launch is plain and there is such a kernel, else that of any type and codec.
+// Null where type or codec are not known.
 template <class Kernel, class KernelOf>
 Kernel chooseKernel(const CallContext& call, bool isPlain, const KernelOf& kernelOf) {
-  const auto ofType = [&]<ElementType type>() {
-    return frequentKernel<Kernel>(call.layout.codec.id, [&]<class C>() {
-      return kernelOf.template operator()<Elements<type>, OneCodec<C>>();
-    });
-  };
-  return chooseByType(call, isPlain, ofType, kernelOf.template operator()<AnyElements, AnyCodec>());
+  if (!isKnown(call)) return nullptr;
+  Kernel kernel = isPlain ? plainKernel<Kernel>(call, kernelOf) : nullptr;
+  return kernel ? kernel : kernelOf.template operator()<AnyElements, AnyCodec>();
 }
 
 }  // namespace cinch::cuda

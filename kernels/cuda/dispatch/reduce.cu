@@ -1,4 +1,5 @@
 #include "kernels/cuda/agent/reduce_agent.cuh"
+#include "kernels/cuda/dispatch/batch_kernels.cuh"
 #include "kernels/cuda/dispatch/codec_launch.cuh"
 #include "kernels/cuda/dispatch/launch.h"
 #include "kernels/cuda/dispatch/reduce_kernel.cuh"
@@ -7,9 +8,9 @@ namespace cinch::cuda {
 namespace {
 
 Kernel<ReduceLaunch> kernelFor(const ReduceLaunch& launch) {
-  const auto ofType = [&]<ElementType type>() { return reduceKernelOf<type>(launch); };
-  return chooseByType<Kernel<ReduceLaunch>>(launch.call, isPlain(launch), ofType,
-                                            reduceKernelWith<AnyElements, AnyCodec>(launch));
+  if (!isKnown(launch.call)) return nullptr;
+  const Kernel<ReduceLaunch> plain = isPlain(launch) ? plainReduceKernel(launch) : nullptr;
+  return plain ? plain : reduceKernelOf<AnyElements, AnyCodec>(launch);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
+#include "kernels/cuda/agent/reduce_agent.cuh"
+#include "kernels/cuda/dispatch/batch_kernels.cuh"
 #include "kernels/cuda/dispatch/kernel_bounds.cuh"
-#include "kernels/cuda/dispatch/reduce_kernel.cuh"
 
 namespace cinch::cuda {
 

@@ -1,9 +1,9 @@
-// The kernels that reduce, in files of their own: all together they take a compiler minutes.
+// The kernels that reduce, in two files: together they take a compiler minutes.
 #pragma once
 
-#include "kernels/cuda/agent/launch_batch.cuh"
 #include "kernels/cuda/agent/reduce_agent.cuh"
 #include "kernels/cuda/dispatch/dispatch.cuh"
+#include "kernels/cuda/dispatch/kernel_bounds.cuh"
 
 namespace cinch::cuda {
 
@@ -21,18 +21,14 @@ __global__ void __launch_bounds__(kThreadsPerCta, kCtasForReduce<Codecs>)
 
 // The one that does what the launch asks for.
 template <class Elements, class Codecs>
-Kernel<ReduceLaunch> reduceKernelWith(const ReduceLaunch& launch) {
+Kernel<ReduceLaunch> reduceKernelOf(const ReduceLaunch& launch) {
   if (launch.ownCodes) return reduceIntoValuesKernel<Elements, Codecs, Parts::ofTwoCodes>;
   if (launch.values) return reduceIntoValuesKernel<Elements, Codecs, Parts::ofRanks>;
   return reduceKernel<Elements, Codecs>;
 }
 
-// That of one type and of the launch's codec; null for a codec that has no kernel of its own.
-// Defined in reduce_of_type.cuh.
-template <ElementType type>
-Kernel<ReduceLaunch> reduceKernelOf(const ReduceLaunch& launch);
-
-// That of several small calls.
-__global__ void reduceBatchKernel(const __grid_constant__ LaunchBatch<ReduceLaunch> batch);
+// That of the launch's type and codec, of reduce_plain.cu; null for a codec that has none of its
+// own.
+Kernel<ReduceLaunch> plainReduceKernel(const ReduceLaunch& launch);
 
 }  // namespace cinch::cuda

@@ -1,0 +1,12 @@
+// Kernels of several small calls that have a file of their own: with the others they take a
+// compiler minutes.
+#pragma once
+
+#include "kernels/cuda/agent/launch_batch.cuh"
+
+namespace cinch::cuda {
+
+__global__ void encodeBatchKernel(const __grid_constant__ LaunchBatch<EncodeLaunch> batch);
+__global__ void reduceBatchKernel(const __grid_constant__ LaunchBatch<ReduceLaunch> batch);
+
+}  // namespace cinch::cuda

@@ -1,0 +1,12 @@
+#include "kernels/cuda/dispatch/instance.h"
+#include "kernels/cuda/dispatch/reduce_kernel.cuh"
+
+namespace cinch::cuda {
+
+Kernel<ReduceLaunch> plainReduceKernel(const ReduceLaunch& launch) {
+  return plainKernel<Kernel<ReduceLaunch>>(launch.call, [&]<class Elements, class Codecs>() {
+    return reduceKernelOf<Elements, Codecs>(launch);
+  });
+}
+
+}  // namespace cinch::cuda
