@@ -120,8 +120,7 @@ fetch_promtool() {
 
 # set_up_tests: set_up, and what only tests need.
 set_up_tests() {
-  set_up
-  fetch_promtool
+  set_up && fetch_promtool
 }
 
 # PyTorch and what its jobs need: 6 GB, once. Without it their tests are skipped.
@@ -135,16 +134,16 @@ make_torch_environment() {
 set_up_nightly() {
   CINCH_PACKAGES+=("${CINCH_PACKAGING_PACKAGES[@]}")
   [ "$(uname -m)" != x86_64 ] || CINCH_PACKAGES+=("${CINCH_VM_PACKAGES[@]}")
-  set_up_tests
-  [ "$(uname -m)" != x86_64 ] || fetch_vm_kernel
+  set_up_tests && { [ "$(uname -m)" != x86_64 ] || fetch_vm_kernel; }
 }
 
 # run_tests PRESET [CTEST ARGUMENTS...]: runs them, and prints what took longest. Twice as many at a time as there
-# are cores: most tests of several processes wait for each other. Those that compute on several cores say so.
+# are cores: the processes of a test wait for each other most of the time. With a sanitizer they compute.
 run_tests() {
-  local preset="$1" status=0
+  local preset="$1" status=0 at_once=$((2 * $(nproc)))
+  case "$preset" in *san) at_once="$(nproc)" ;; esac
   shift
-  ctest --preset "$preset" --parallel $((2 * $(nproc))) --timeout 300 --no-tests=error "$@" || status=1
+  ctest --preset "$preset" --parallel "$at_once" --timeout 300 --no-tests=error "$@" || status=1
   python3 -B tools/slowest.py "$preset"
   return $status
 }
@@ -158,9 +157,11 @@ gpu_architectures() {
 }
 
 # cuda_settings BUILD: prints CMake's settings, one a line, for the CUDA codec of this machine's
-# GPUs alone, or for none. A build folder that has been configured with the codec keeps its own.
+# GPUs alone, or for none. A build folder that has been configured with the codec keeps its
+# architectures.
 cuda_settings() {
   local architectures
+  echo -DCINCH_CUDA_OPTIMISE=ON
   grep -qs '^CINCH_CUDA_ARCHITECTURES:' "$1/CMakeCache.txt" && return
   architectures="$(gpu_architectures)"
   if [ -n "$architectures" ]; then
