@@ -1,6 +1,8 @@
 """A corner of the grid of bench/schedule, and a link that changes: what Cinch does where there can be
-no doubt, and that every result is right. How fast that is, benchmarks say."""
+no doubt, and that every result is right. How fast that is, benchmarks say. What rests on times is judged only where
+nobody else used the machine."""
 
+import contextlib
 import os
 import sys
 import unittest
@@ -14,6 +16,7 @@ except ImportError:
     print("skipped: needs the Python package numpy")
     sys.exit(77)
 
+from lab.machine import Busy, OtherLoad, judged_when_quiet  # noqa: E402
 from lab.network import NetworkError, SlowLinks  # noqa: E402
 from schedule import adapt, grid, overlap  # noqa: E402
 
@@ -22,6 +25,18 @@ SLOW = "50mbit"
 
 
 class CornerTest(unittest.TestCase):
+    def setUp(self):
+        self.load = OtherLoad()
+
+    @contextlib.contextmanager
+    def quiet(self):
+        """Around assertions on times."""
+        try:
+            with judged_when_quiet(self.load):
+                yield
+        except Busy as busy:
+            self.skipTest(str(busy))
+
     def test_cells(self):
         cells = grid.measure(grid.parse([BUILD, "--corner"]))["cells"]
         self.assertEqual(len(cells), 4)
@@ -33,28 +48,31 @@ class CornerTest(unittest.TestCase):
                 for codec in ("q8", "q4", "h3"):
                     self.assertGreater(variants[codec]["nmse"], 0, "fixed choices compress")
                 if cell["link"] == SLOW:
-                    self.assertEqual(variants["auto"]["passed"], 0)
-                    self.assertLess(cell["vs_pass"], 0.5)
+                    with self.quiet():
+                        self.assertEqual(variants["auto"]["passed"], 0)
+                        self.assertLess(cell["vs_pass"], 0.5)
 
     def test_a_link_that_changes(self):
         fast, n_bytes = adapt.CHANGES[1]
         found = adapt.follow(BUILD, [fast, SLOW, fast], n_bytes)
         self.assertEqual(found["wrong"], 0)
         self.assertTrue(found["ranks_alike"])
-        self.assertEqual(found["phases"][1]["choice"], "compress")
-        self.assertLessEqual(found["phases"][1]["steps"], 50)
+        with self.quiet():
+            self.assertEqual(found["phases"][1]["choice"], "compress")
+            self.assertLessEqual(found["phases"][1]["steps"], 50)
 
     def test_a_codec_as_slow_as_the_wire(self):
-        # Both wait for clocks, not for this machine: times are in proportion on a busy one, too.
         found = overlap.measure(BUILD, rounds=1)
-        self.assertLessEqual(found["overlap_ratio"], 1.25, found)
-        self.assertGreater(found["whole_seconds"], 1.5 * found["wire_seconds"], found)
+        with self.quiet():
+            self.assertLessEqual(found["overlap_ratio"], 1.25, found)
+            self.assertGreater(found["whole_seconds"], 1.5 * found["wire_seconds"], found)
 
     def test_a_rank_that_sleeps(self):
         found = adapt.sleeper(BUILD, SLOW, adapt.CHANGES[0][1])
-        self.assertEqual({run["choice"] for run in found.values()}, {"compress"})
-        # The sleep is ten times what a compressed call takes.
-        self.assertLess(found["asleep"]["compressed_us"], adapt.SLEEP * 1e6 / 2)
+        with self.quiet():
+            self.assertEqual({run["choice"] for run in found.values()}, {"compress"})
+            # The sleep is ten times what a compressed call takes.
+            self.assertLess(found["asleep"]["compressed_us"], adapt.SLEEP * 1e6 / 2)
 
 
 def main():

@@ -4,8 +4,9 @@
 PLUGIN="$BUILD/lib/libnccl-net-cinch.so"
 HARNESS="$BUILD/tests/net_conformance"
 
-# A way is given up after some 0.3 s. On Soft-RoCE a retry count of 7, NCCL's default, means for ever.
-export NCCL_IB_TIMEOUT=14 NCCL_IB_RETRY_CNT=3
+# A way is given up after some 4 s, longer than a busy machine keeps this one waiting. On Soft-RoCE a retry count of 7,
+# NCCL's default, means for ever.
+export NCCL_IB_TIMEOUT=18 NCCL_IB_RETRY_CNT=3
 
 # over_verbs QUEUES SPLIT OPTIONS...: the harness, whose rank 0 has the devices of host a and rank 1
 # those of b. SPLIT is 1 where a message is divided among the queues.
@@ -81,10 +82,10 @@ has_sent() { [ "$(sent_bytes "$1")" -gt "$2" ]; }
 has_begun() { has_sent b0 "$2" || is_gone "$1"; }
 
 # start_transfer MESSAGES: of 300,001 bytes each, of which every one is compared; in the background, as
-# $job. Its log is $log.
+# $job. Its log is $log. A way is given up after some 0.3 s.
 log=/tmp/transfer
 start_transfer() {
-  over_verbs "$queues" 0 --verbose --bench check --bytes 300001 --messages "$1" --timeout 60 >$log 2>&1 &
+  NCCL_IB_TIMEOUT=14 over_verbs "$queues" 0 --verbose --bench check --bytes 300001 --messages "$1" --timeout 60 >$log 2>&1 &
   job=$!
 }
 
