@@ -33,6 +33,7 @@ template <typename T>
 void Allreduce(struct threadArgs* args, T* value, int average);
 
 namespace cinch {
+inline namespace nccl_tests {  // the library has types of the same names
 
 enum Flag { kTolerance = 1000, kInput, kColumns };
 
@@ -376,4 +377,5 @@ inline const char* heading(int line, const char* before, int width) {
   return texts[line].c_str();
 }
 
+}  // namespace nccl_tests
 }  // namespace cinch

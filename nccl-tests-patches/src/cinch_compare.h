@@ -22,6 +22,7 @@
 #endif
 
 namespace cinch {
+inline namespace nccl_tests {  // the library has types of the same names
 
 // What a codec does to values in one round trip, as `cinch explain --tolerance CODEC` states it.
 struct Tolerance {
@@ -284,4 +285,5 @@ CINCH_ERROR reduceOnDevice(size_t count, Function function, Sums* all) {
 
 #endif
 
+}  // namespace nccl_tests
 }  // namespace cinch

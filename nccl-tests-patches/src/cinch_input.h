@@ -13,6 +13,7 @@
 #endif
 
 namespace cinch {
+inline namespace nccl_tests {  // the library has types of the same names
 
 enum class InputKind { stock, gauss, student, file };
 
@@ -73,4 +74,5 @@ CINCH_BOTH inline double inputValue(const Input& input, uint64_t key, uint64_t i
   }
 }
 
+}  // namespace nccl_tests
 }  // namespace cinch

@@ -12,6 +12,7 @@
 #include <string>
 
 namespace cinch {
+inline namespace nccl_tests {  // the library has types of the same names
 
 struct CallFigures {
   uint64_t calls = 0;
@@ -123,4 +124,5 @@ inline std::string readAll(const std::string& path) {
   return text.str();
 }
 
+}  // namespace nccl_tests
 }  // namespace cinch
