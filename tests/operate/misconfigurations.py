@@ -207,8 +207,9 @@ ROWS = [
 
 
 def rows(build):
-    """Those that can be planted here."""
-    return ROWS + [DRIVER] * can_plant_driver(build)
+    """Those that can be planted here: a build without nvcc lacks a codec as it is."""
+    has_codecs = os.path.exists(os.path.join(build, "lib", "libcinch-codec-cuda.so"))
+    return [row for row in ROWS if has_codecs or row.title != "no codec"] + [DRIVER] * can_plant_driver(build)
 
 
 def limit_descriptors(place):
