@@ -20,6 +20,10 @@ bool mayBeOfDdp(const Signature& call) {
          (call.dataType == ncclInt64 || call.dataType == ncclInt32);
 }
 
+bool isSingle(const Signature& call) {
+  return call.kind == CallKind::broadcast && call.dataType == ncclInt64 && call.count == 1;
+}
+
 template <class T>
 std::span<const T> numbersOf(const Buffer& buffer, size_t nBytes) {
   return {buffer.as<const T>(), nBytes / sizeof(T)};
@@ -35,7 +39,7 @@ DdpEar::~DdpEar() {
 }
 
 void DdpEar::hear(const Signature& call, const void* received_dev, void* stream) {
-  if (!mayBeOfDdp(call)) return;
+  if (!mayBeOfDdp(call)) return nSingles_.store(0, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   if (isDeaf_ || isCaptured(stream) || !isAwaited(call)) return;
   readArrived();
@@ -63,8 +67,11 @@ bool DdpEar::isCaptured(void* stream) const {
 // Whether it can follow upon what was heard. Many programs broadcast integers in every step, and
 // those shall cost nothing.
 bool DdpEar::isAwaited(const Signature& call) {
-  const bool awaitsShapes = std::exchange(awaitsShapes_, call.kind == CallKind::allGather);
-  if (call.kind == CallKind::allGather) return true;
+  nSingles_ = isSingle(call) ? nSingles_ + 1 : 0;
+  const bool isGathered = call.kind == CallKind::allGather || nSingles_ == nRanks_;
+  const bool awaitsShapes = std::exchange(awaitsShapes_, isGathered);
+  if (isGathered) nSingles_ = 0;
+  if (isGathered || isSingle(call)) return isGathered;
   if (call.dataType == ncclInt32) return awaitsOrder_;
   awaitsOrder_ = awaitsOrder_ || awaitsShapes;
   return awaitsShapes;
@@ -116,7 +123,7 @@ void DdpEar::readArrived() {
 void DdpEar::read(const Message& message) {
   ++nChanges_;
   const auto& [call, nBytes, numbers, arrived] = message;
-  if (call.kind == CallKind::allGather)
+  if (call.kind == CallKind::allGather || isSingle(call))  // or the last rank's alone
     listener_.allGathered(numbersOf<int64_t>(numbers, nBytes));
   else if (call.dataType == ncclInt64)
     listener_.broadcast(numbersOf<int64_t>(numbers, nBytes));

@@ -6,6 +6,7 @@
 // nothing that was heard before is trusted. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <mutex>
 
@@ -66,6 +67,9 @@ class DdpEar {
   size_t nBytesComing_ = 0;
   DdpListener listener_;
   uint64_t nChanges_ = 0;
+  // Broadcasts of one int64 in a row: by PyTorch 2.15's back end a list is gathered by one from
+  // each rank.
+  std::atomic<size_t> nSingles_{0};
   bool awaitsShapes_ = false;  // the last message was the gathering before them
   bool awaitsOrder_ = false;   // shapes have come
   bool isDeaf_ = false;        // after an error of the device

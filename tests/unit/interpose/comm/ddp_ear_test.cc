@@ -54,6 +54,28 @@ TEST_F(DdpEarTest, EveryModelIsHeardExactly) {
   }
 }
 
+TEST_F(DdpEarTest, AListIsGatheredByOneBroadcastFromEachRank) {
+  program_.gathersByBroadcasts = true;
+  for (const char* name : test::kModels) {
+    const test::DdpMessages model = ddpMessages(name);
+    program_.sendAll(model);
+    EXPECT_EQ(heard(model), model.buckets()) << name;
+  }
+}
+
+TEST_F(DdpEarTest, OneBroadcastOfANumberIsNoList) {
+  const uint64_t gradients = 0;
+  const size_t before = nCopies();
+  for (int i = 0; i < 10; ++i) {
+    program_.broadcast(std::vector<int64_t>{model_.nParameters});
+    ear_->hear({CallKind::allReduce, OpClass::sum, ncclFloat32, 1}, &gradients, nullptr);
+  }
+  program_.broadcast(model_.sizesAndStrides);
+  program_.rebuild(model_);
+  EXPECT_EQ(heard(model_), nothing(model_));
+  EXPECT_EQ(nCopies(), before);
+}
+
 TEST_F(DdpEarTest, WhatWasRecordedIsHeardAsItWasSent) {
   for (const std::string& name : test::recordedModels()) {
     const test::DdpMessages model = ddpMessages(name);

@@ -15,7 +15,14 @@ class DdpProgram {
  public:
   explicit DdpProgram(Ear& ear, size_t nRanks = 2) : ear_(ear), nRanks_(nRanks) {}
 
+  // By PyTorch 2.15's default back end a list is gathered by one broadcast from each rank.
+  bool gathersByBroadcasts = false;
+
   void gather(int64_t number) {
+    if (gathersByBroadcasts) {
+      for (size_t rank = 0; rank < nRanks_; ++rank) broadcast(std::vector<int64_t>{number});
+      return;
+    }
     const auto& all = kept64_.emplace_back(nRanks_, number);
     ear_.hear({CallKind::allGather, OpClass::none, ncclInt64, 1}, all.data(), stream);
   }
