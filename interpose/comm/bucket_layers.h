@@ -46,9 +46,11 @@ class BucketLayers {
   BucketLayout of(const std::vector<GradientCall>& period, uint64_t count,
                   std::optional<uint32_t> slot);
 
-  // Whether PyTorch DDP's messages say of which layers that bucket is. As of().
+  // Whether PyTorch DDP's messages say of which layers that bucket is. As of(); without a period
+  // the count must do.
   bool areNamedByDdp(const std::vector<GradientCall>& period, uint64_t count, uint32_t slot) {
-    return !stated_.areStated && !of(period, count, slot).empty();
+    const auto known = period.empty() ? std::nullopt : std::optional(slot);
+    return !stated_.areStated && !of(period, count, known).empty();
   }
 
  private:

@@ -12,7 +12,9 @@ namespace {
 // anything: "pt_autograd_0".
 constexpr std::string_view kAutogradThread = "pt_autograd_";
 
-std::atomic<bool> hasReduced{false};
+// Where the first reduction from such a thread was, and whether there were others elsewhere.
+std::atomic<const CommResources*> firstComm{nullptr};
+std::atomic<bool> areSeveral{false};
 
 Caller readCaller() {
   char name[16] = {};  // as long as Linux's names are
@@ -27,12 +29,19 @@ Caller currentCaller() {
   return caller;
 }
 
-void noteAutogradReduction() {
-  if (!hasReduced.load(std::memory_order_relaxed)) hasReduced.store(true);
+void noteAutogradReduction(const CommResources& comm) {
+  const CommResources* first = firstComm.load();
+  if (first == &comm) return;
+  if (first != nullptr || !firstComm.compare_exchange_strong(first, &comm))
+    if (first != &comm) areSeveral.store(true);
 }
 
 bool reducesFromAutograd() {
-  return hasReduced.load();
+  return firstComm.load() != nullptr;
+}
+
+bool reducesFromAutogradBeside(const CommResources& comm) {
+  return areSeveral.load() || (reducesFromAutograd() && firstComm.load() != &comm);
 }
 
 }  // namespace cinch

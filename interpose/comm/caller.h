@@ -8,9 +8,13 @@ namespace cinch {
 // Of the calling thread, by its name; asked for once per thread.
 Caller currentCaller();
 
-// A thread of PyTorch's autograd engine has made a large reduction of floating-point values in this
-// process, on any communicator. Thread-safe.
-void noteAutogradReduction();
+struct CommResources;
+
+// A thread of PyTorch's autograd engine makes a large reduction of floating-point values on the
+// communicator that has these resources. Thread-safe.
+void noteAutogradReduction(const CommResources& comm);
+// Whether one has, on any communicator of the process; and on another one than this.
 bool reducesFromAutograd();
+bool reducesFromAutogradBeside(const CommResources& comm);
 
 }  // namespace cinch

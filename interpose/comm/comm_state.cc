@@ -184,6 +184,10 @@ CommState::Decision CommState::decideCounted(const Signature& signature, const v
   if (decision.exam && decision.exam.step->phase(place.slot) == StepExam::Phase::decided)
     decision.reason = reasonOf(decision.exam.step->outcome(place.slot));
   if (decision.reason != Reason::none) return decision;
+  // What may be anything takes no memory before it is found to be a gradient.
+  const bool isOpen =
+      decision.exam && decision.exam.step->phase(place.slot) != StepExam::Phase::decided;
+  if (isOpen && place.kind == Place::Kind::ambiguous) return decision;
   decision.slot = slotOf(seen->index, signature, place, coding);
   if (decision.slot == nullptr) decision.reason = Reason::unrecorded;
   return decision;

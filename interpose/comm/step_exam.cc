@@ -29,7 +29,7 @@ StepExam::StepExam(uint32_t period, uint32_t epoch, TrainingStep step,
 void StepExam::reopen(uint32_t epoch) {
   const std::lock_guard lock(mutex_);
   epoch_ = epoch;
-  evidence_.forgetCallers();
+  evidence_.forgetThreads();
   for (Site& site : sites_) {
     if (site.nCalls > kMeasuredCalls) {
       site.oldest = (site.oldest + 1) % SiteSamples::kCalls;
@@ -46,7 +46,7 @@ void StepExam::reopen(uint32_t epoch) {
   }
 }
 
-std::optional<Evidence> StepExam::note(uint32_t position, Caller caller, const CallerCounts& ever,
+std::optional<Evidence> StepExam::note(uint32_t position, const CallOrigin& origin,
                                        const void* parameters_dev) {
   const std::lock_guard lock(mutex_);
   const TrainingStep::Call& call = evidence_.step().calls[position];
@@ -54,12 +54,14 @@ std::optional<Evidence> StepExam::note(uint32_t position, Caller caller, const C
   if (call.isReduction) {
     const Site& site = sites_[call.slot];
     const bool isTaken = site.phase == Phase::decided && isGradient(site.outcome);
-    if (isTaken && !evidence_.hasSeen(call.slot, caller)) contrary = Evidence::anotherThread;
+    if (isTaken && !evidence_.hasSeen(call.slot, origin.caller)) contrary = Evidence::anotherThread;
     const bool isOther =
         parameters_dev != nullptr && std::ranges::count(site.measured, parameters_dev) == 0;
     if (isTaken && isOther && site.outcome == Evidence::wholeModel) contrary = Evidence::parameters;
+    if (isTaken && origin.reducesBeside && site.outcome == Evidence::autogradAlone)
+      contrary = Evidence::ambiguous;
   }
-  evidence_.note(position, caller, ever);
+  evidence_.note(position, origin);
   return contrary;
 }
 

@@ -51,8 +51,9 @@ class StepExam {
 
   // The call at that position of the period is being made; `parameters_dev` is its buffer, where
   // that held parameters once. What contradicts the outcome: its site was found to be a gradient
-  // when other threads made its calls, or by the size of the model in other buffers.
-  std::optional<Evidence> note(uint32_t position, Caller caller, const CallerCounts& ever,
+  // when other threads made its calls, or by the size of the model in other buffers, or while
+  // autograd threads reduced on no other communicator.
+  std::optional<Evidence> note(uint32_t position, const CallOrigin& origin,
                                const void* parameters_dev = nullptr);
 
   Phase phase(uint32_t site) const { return sites_[site].phase; }

@@ -24,17 +24,17 @@ void keepUntilArrived(const std::shared_ptr<StepExam>& exam) {
 StepTracker::Observed StepTracker::observe(const Signature& signature,
                                            std::optional<uint32_t> index, bool isLarge,
                                            const void* buffer_dev) {
+  CallOrigin origin = callers_.note(signature, index, isLarge, currentCaller());
   noteParameters(signature, isLarge, buffer_dev);
+  origin.reducesBeside = reducesFromAutogradBeside(resources_);
   if (!index) return {sequence_.observeUnknown(signature, isLarge)};
-  if (*index >= callers_.size()) callers_.resize(*index + 1);
-  callers_[*index].add(currentCaller());
   Observed call{sequence_.observe(signature, *index, isLarge)};
   const bool isLost = call.place.kind == Place::Kind::unknown;
   const auto expected = isLost ? sequence_.expected(*index) : call.place;
   if (!expected) return call;
   const SiteExam exam = examOf(*expected, isLost);
   if (!exam) return call;
-  call.contrary = exam_->note(expected->position, currentCaller(), callers_[*index],
+  call.contrary = exam_->note(expected->position, origin,
                               parameters_.contains(buffer_dev) ? buffer_dev : nullptr);
   // What is gathered is nobody's gradient, and has no site.
   if (signature.kind != CallKind::allGather) call.exam = exam;

@@ -50,8 +50,8 @@ class StepTracker {
   const CommResources& resources_;
   const int nRanks_;
   Sequence sequence_;
-  std::vector<CallerCounts> callers_;  // by index of the signature
-  std::shared_ptr<StepExam> exam_;     // of the learned period
+  Callers callers_;
+  std::shared_ptr<StepExam> exam_;  // of the learned period
   // Buffers that were broadcast before the first reduction. Where their memory was freed and holds
   // gradients now, these have been measured there.
   std::unordered_set<const void*> parameters_;

@@ -24,6 +24,7 @@ struct BatchItem {
   Turn turn{};
   bool connectOnly = false;  // exchange whatever is there, to have NCCL connect; no codec
   SiteExam exam{};           // of a call that passed and was measured
+  bool isPlaced = true;      // it had its place when it was made
   bool takesStep = true;     // it gets its slot ready; another call of the group does, else
   CollectivePlan plan{};     // which it follows; Batch sets it when its wave begins
   std::optional<uint64_t>

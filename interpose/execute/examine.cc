@@ -141,13 +141,17 @@ Result<bool> isOpen(const CommState& comm, const CommState::Decision& decision, 
   return gate.begin();
 }
 
+const std::string& nameOf(const CommState::Decision& decision) {
+  return decision.slot == nullptr ? decision.call->name : decision.slot->name;
+}
+
 // What this rank saw itself says more than that some rank saw it.
 void report(const CommState& comm, const CommState::Decision& decision, Evidence outcome) {
   const Evidence own = decision.exam.step->ballot(decision.exam.site).found;
   const bool isOwn = outcome == Evidence::anotherRank && isVeto(own);
   const char* const text = textOf(isOwn ? own : outcome);
   decision.call->evidence.store(text, std::memory_order_relaxed);
-  CINCH_INFO("POLICY", "%s: %s is %s: %s", comm.name.c_str(), decision.slot->name.c_str(),
+  CINCH_INFO("POLICY", "%s: %s is %s: %s", comm.name.c_str(), nameOf(decision).c_str(),
              isGradient(outcome) ? "a gradient" : "not taken for a gradient", text);
 }
 
@@ -168,10 +172,10 @@ Result<Reason> awaitExam(const std::shared_ptr<CommState>& comm,
     const auto outcome = outcomeOf(*comm, exam);
     CINCH_TRY(outcome);
     step.decide(exam.site, outcome.value());
-    if (!isGradient(outcome.value()))
-      giveBack(*comm, *decision.slot);
-    else if (auto& gate = step.gate(exam.site); gate == nullptr)
+    auto& gate = step.gate(exam.site);
+    if (isGradient(outcome.value()) && gate == nullptr)
       gate = comm->agreement().openGate(step.gateTopic(exam.site));
+    if (!isGradient(outcome.value()) && decision.slot != nullptr) giveBack(*comm, *decision.slot);
     report(*comm, decision, outcome.value());
   }
   return reasonOf(step.outcome(exam.site));

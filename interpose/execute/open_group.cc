@@ -17,7 +17,7 @@ thread_local std::vector<std::unique_ptr<OpenGroup>> openGroups;
 // True where the slot of `item` is to be connected.
 Result<bool> step(BatchItem& item) {
   CINCH_TRY(awaitLaunch(*item.comm));
-  endMeasured(item.comm, item.exam, item.call, item.slot != nullptr);
+  endMeasured(item.comm, item.exam, item.call, item.isPlaced);
   if (!item.takesStep) return false;
   return takeNextStep(*item.comm, *item.slot, item.call.stream);
 }
@@ -137,6 +137,7 @@ void OpenGroup::prepareLater(const std::shared_ptr<CommState>& comm,
        .factor = {},
        .connectOnly = true,
        .exam = decision.exam,
+       .isPlaced = decision.reason != Reason::unplaced,
        .takesStep = decision.slot != nullptr && std::ranges::none_of(unready_, isOfSlot)});
 }
 

@@ -50,6 +50,7 @@ Reason readiness(const std::shared_ptr<CommState>& state, const CommState::Decis
   if (!known.ok()) comm.fail(known.error());
   if (!known.ok() || known.value() != Reason::none)
     return known.ok() ? known.value() : Reason::none;
+  if (decision.slot == nullptr) return Reason::preparing;  // it has one from its next call on
   const auto ready = isReady(comm, *decision.slot);
   if (!ready.ok()) comm.fail(ready.error());
   if (!ready.ok()) return Reason::none;
@@ -73,6 +74,7 @@ Reason readiness(const std::shared_ptr<CommState>& state, const CommState::Decis
 void takeTurn(const std::shared_ptr<CommState>& comm, Decided& decided) {
   CommState::Decision& decision = decided.decision;
   const bool isReady = decision.reason == Reason::none;
+  if (decision.slot == nullptr) return;
   if (decision.captureId != 0 || !(isReady || decision.reason == Reason::preparing)) return;
   const auto turn = beginTurn(comm, *decision.slot, isReady);
   if (!turn.ok()) {
@@ -84,11 +86,11 @@ void takeTurn(const std::shared_ptr<CommState>& comm, Decided& decided) {
 }
 
 // What tells threads apart: losses and statistics of a few values do not.
-void noteCaller(const Collective& call) {
+void noteCaller(const CommState& comm, const Collective& call) {
   constexpr uint64_t kFewBytes = 32 << 10;
   if (!reduces(call.kind) || !isCompressibleType(call.type)) return;
   if (call.count * bytesOf(call.type) < kFewBytes) return;
-  if (currentCaller() == Caller::autograd) noteAutogradReduction();
+  if (currentCaller() == Caller::autograd) noteAutogradReduction(comm.resources);
 }
 
 Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) {
@@ -157,6 +159,7 @@ ncclResult_t passNow(const std::shared_ptr<CommState>& comm, const Decided& deci
                  .factor = {},
                  .connectOnly = true,
                  .exam = decision.exam,
+                 .isPlaced = decision.reason != Reason::unplaced,
                  .takesStep = decision.slot != nullptr};
   return prepareAll({&item, 1}, comm->real, result);
 }
@@ -193,7 +196,7 @@ ncclResult_t submit(const std::shared_ptr<CommState>& comm, const Collective& ca
                     const Pass& pass) {
   if (const auto settled = comm->settle(); !settled.ok())
     return static_cast<ncclResult_t>(settled.error().status);
-  noteCaller(call);
+  noteCaller(*comm, call);
   const Decided decided = decide(comm, call);
   const LoggedCall logged(CallLog::instance(), *comm, call);
   return logged.end(carryOut(comm, decided, call, pass), decided.decision.reason);

@@ -16,6 +16,7 @@ struct EvidenceText {
 // In the order of the enum.
 constexpr EvidenceText kEvidence[] = {
     {CallClass::gradient, "PyTorch's autograd engine reduces it, on a known position of the step"},
+    {CallClass::gradient, "autograd threads reduce it, and nothing large comes from elsewhere"},
     {CallClass::gradient, "it completes the model, which autograd threads reduce the rest of"},
     {CallClass::gradient, "autograd threads scatter it into shards of the model"},
     {CallClass::gradient, "autograd threads average it into shards that are gathered again"},
@@ -32,6 +33,7 @@ constexpr EvidenceText kEvidence[] = {
     {CallClass::activation, "as many values are broadcast in each step"},
     {CallClass::other, "it comes from another thread than the gradients of this process"},
     {CallClass::state, "its buffer was broadcast at the start, as parameters are"},
+    {CallClass::unknown, "the calls repeat themselves, but may be less than a step"},
     {CallClass::unknown, "all reductions of a step are alike, which averaged weights are, too"},
     {CallClass::unknown, "the reductions of a step are not those of a whole model"},
     {CallClass::unknown, "nearly all of its values are zero"},
@@ -70,6 +72,8 @@ Reason reasonOf(Evidence evidence) {
       return Reason::otherThread;
     case Evidence::anotherRank:
       return Reason::vetoed;
+    case Evidence::ambiguous:
+      return Reason::ambiguous;
     default:
       return isGradient(evidence) ? Reason::none : Reason::unproven;
   }
@@ -82,7 +86,7 @@ std::optional<Evidence> evidenceOf(uint8_t number) {
 
 bool mayChange(Evidence evidence) {
   return evidence == Evidence::tooFewValues || evidence == Evidence::steady ||
-         evidence == Evidence::ofOneSign;
+         evidence == Evidence::ofOneSign || evidence == Evidence::ambiguous;
 }
 
 bool isVeto(Evidence evidence) {
@@ -98,22 +102,23 @@ uint32_t TrainingStep::nSlots() const {
 }
 
 StepEvidence::StepEvidence(TrainingStep step)
-    : step_(std::move(step)), callers_(step_.calls.size()), values_(step_.nSlots()) {}
+    : step_(std::move(step)), threads_(step_.calls.size()), values_(step_.nSlots()) {}
 
-void StepEvidence::note(uint32_t position, Caller caller, const CallerCounts& ever) {
-  if (position >= callers_.size()) return;
-  callers_[position].ever = ever;
-  (caller == Caller::autograd ? callers_[position].hasAutograd : callers_[position].hasOther) =
-      true;
+void StepEvidence::note(uint32_t position, const CallOrigin& origin) {
+  if (position >= threads_.size()) return;
+  Threads& threads = threads_[position];
+  threads.ever = origin.ever;
+  (origin.caller == Caller::autograd ? threads.hasAutograd : threads.hasOther) = true;
+  isAutogradAlone_ = origin.isAutogradAlone && !origin.reducesBeside;
 }
 
 Evidence StepEvidence::of(uint32_t slot, const ProcessFacts& process) const {
   if (slot >= values_.size()) return Evidence::notTheModel;
   if (const auto veto = vetoOn(slot)) return *veto;
-  const Callers callers = callersOf(slot);
-  const Evidence found = callers.hasAutograd
-                             ? callers.hasOther ? Evidence::bothThreads : fromAutograd(slot)
-                             : fromElsewhere(slot, process);
+  const Threads threads = threadsOf(slot);
+  const Evidence found =
+      threads.hasAutograd ? threads.hasOther ? Evidence::bothThreads : fromAutograd(slot, process)
+                          : fromElsewhere(slot, process);
   const bool areValuesKnown = values_[slot] != ValueVerdict::tooFew;
   return isGradient(found) && !areValuesKnown ? Evidence::tooFewValues : found;
 }
@@ -141,12 +146,12 @@ const TrainingStep::Call& StepEvidence::reductionOf(uint32_t slot) const {
   });
 }
 
-StepEvidence::Callers StepEvidence::callersOf(uint32_t slot) const {
-  Callers all;
-  for (size_t i = 0; i < callers_.size(); ++i) {
+StepEvidence::Threads StepEvidence::threadsOf(uint32_t slot) const {
+  Threads all;
+  for (size_t i = 0; i < threads_.size(); ++i) {
     if (!step_.calls[i].isReduction || step_.calls[i].slot != slot) continue;
-    all.hasAutograd |= callers_[i].hasAutograd;
-    all.hasOther |= callers_[i].hasOther;
+    all.hasAutograd |= threads_[i].hasAutograd;
+    all.hasOther |= threads_[i].hasOther;
   }
   return all;
 }
@@ -155,12 +160,12 @@ StepEvidence::Callers StepEvidence::callersOf(uint32_t slot) const {
 // pass, by the same calls.
 bool StepEvidence::comesFromBoth(uint32_t slot) const {
   const Signature& signature = reductionOf(slot).signature;
-  Callers all;
-  for (size_t i = 0; i < callers_.size(); ++i) {
+  Threads all;
+  for (size_t i = 0; i < threads_.size(); ++i) {
     if (!step_.calls[i].isReduction || step_.calls[i].signature != signature) continue;
-    if (callers_[i].ever.areBoth()) return true;
-    all.hasAutograd |= callers_[i].hasAutograd;
-    all.hasOther |= callers_[i].hasOther;
+    if (threads_[i].ever.areBoth()) return true;
+    all.hasAutograd |= threads_[i].hasAutograd;
+    all.hasOther |= threads_[i].hasOther;
   }
   return all.hasAutograd && all.hasOther;
 }
@@ -173,9 +178,9 @@ bool StepEvidence::isBroadcastInStep(uint64_t count) const {
 }
 
 bool StepEvidence::areAllFromAutograd() const {
-  for (size_t i = 0; i < callers_.size(); ++i) {
+  for (size_t i = 0; i < threads_.size(); ++i) {
     const bool matters = step_.calls[i].isReduction || step_.calls[i].isGather;
-    if (matters && callers_[i].hasOther) return false;
+    if (matters && threads_[i].hasOther) return false;
   }
   return true;
 }
@@ -184,14 +189,14 @@ bool StepEvidence::areAllFromAutograd() const {
 uint64_t StepEvidence::valuesFrom(bool autograd) const {
   uint64_t values = 0;
   for (uint32_t slot = 0; slot < values_.size(); ++slot) {
-    const Callers callers = callersOf(slot);
-    if (callers.hasAutograd == autograd && callers.hasOther != autograd)
+    const Threads threads = threadsOf(slot);
+    if (threads.hasAutograd == autograd && threads.hasOther != autograd)
       values += reductionOf(slot).signature.count;
   }
   return values;
 }
 
-Evidence StepEvidence::fromAutograd(uint32_t slot) const {
+Evidence StepEvidence::fromAutograd(uint32_t slot, const ProcessFacts& process) const {
   const Signature& signature = reductionOf(slot).signature;
   if (signature.kind == CallKind::reduceScatter) {
     if (step_.isPlaced) return step_.isSharded ? Evidence::scattersShards : Evidence::notTheModel;
@@ -199,11 +204,14 @@ Evidence StepEvidence::fromAutograd(uint32_t slot) const {
     const bool isGathered = std::ranges::any_of(step_.calls, [&](const TrainingStep::Call& call) {
       return call.isGather && call.signature.count == signature.count;
     });
-    return averages && isGathered ? Evidence::averagesShards : Evidence::notTheModel;
+    return averages && isGathered ? Evidence::averagesShards : Evidence::ambiguous;
   }
-  if (!step_.isPlaced) return Evidence::notTheModel;
   if (isBroadcastInStep(signature.count)) return Evidence::broadcastInStep;
-  if (areAllFromAutograd()) return Evidence::autogradThreads;
+  const bool areAlone = areAllFromAutograd();
+  if (process.isNamedByDdp && !(areAlone && step_.isPlaced)) return Evidence::ddpMessages;
+  if (!step_.isPlaced)
+    return areAlone && isAutogradAlone_ ? Evidence::autogradAlone : Evidence::ambiguous;
+  if (areAlone) return Evidence::autogradThreads;
   uint64_t model = valuesFrom(true);
   if (!step_.isWhole(model)) {
     const auto slots = std::views::iota(uint32_t{0}, static_cast<uint32_t>(values_.size()));
@@ -219,7 +227,7 @@ Evidence StepEvidence::fromAutograd(uint32_t slot) const {
 Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process) const {
   if (process.reducesFromAutograd)
     return completesModel(slot) ? Evidence::completesModel : Evidence::anotherThread;
-  if (!step_.isPlaced) return Evidence::notTheModel;
+  if (!step_.isPlaced) return Evidence::ambiguous;
   if (isBroadcastInStep(reductionOf(slot).signature.count)) return Evidence::broadcastInStep;
   const bool isAllReduce = reductionOf(slot).signature.kind == CallKind::allReduce;
   if (isAllReduce && process.isNamedByDdp) return Evidence::ddpMessages;
@@ -230,8 +238,8 @@ Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process)
 // What is left of a step's buckets after the backward pass is reduced last, by the main thread,
 // which gathers the weights then.
 bool StepEvidence::completesModel(uint32_t slot) const {
-  const Callers callers = callersOf(slot);
-  if (!step_.isPlaced || callers.hasAutograd || !callers.hasOther) return false;
+  const Threads threads = threadsOf(slot);
+  if (!step_.isPlaced || threads.hasAutograd || !threads.hasOther) return false;
   const uint64_t rest = valuesFrom(true);
   // Averaged weights are as large as the model, too.
   if (rest == 0 || !isOneOfEachStepFromElsewhere()) return false;
@@ -242,11 +250,11 @@ bool StepEvidence::completesModel(uint32_t slot) const {
 // A period may be several steps, and a step several micro-batches.
 bool StepEvidence::isOneOfEachStepFromElsewhere() const {
   std::vector<std::pair<Signature, bool>> reductions;  // whether from elsewhere
-  for (size_t i = 0; i < callers_.size(); ++i) {
+  for (size_t i = 0; i < threads_.size(); ++i) {
     if (!step_.calls[i].isReduction) continue;
-    reductions.emplace_back(step_.calls[i].signature, callers_[i].hasOther);
-    const bool isGatheredNext = step_.calls[(i + 1) % callers_.size()].isGather;
-    if (callers_[i].hasOther && !isGatheredNext) return false;
+    reductions.emplace_back(step_.calls[i].signature, threads_[i].hasOther);
+    const bool isGatheredNext = step_.calls[(i + 1) % threads_.size()].isGather;
+    if (threads_[i].hasOther && !isGatheredNext) return false;
   }
   const auto isElsewhere = [](const auto& reduction) { return reduction.second; };
   const auto nSteps = static_cast<size_t>(std::ranges::count_if(reductions, isElsewhere));

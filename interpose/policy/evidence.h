@@ -9,6 +9,9 @@
 //   AllReduce      known                  autograd threads          nothing large of the period
 //                                                                   is from elsewhere, or these
 //                                                                   alone are the model
+//   AllReduce      ambiguous              autograd threads          nothing large has come from
+//                                                                   elsewhere lately, nor do they
+//                                                                   reduce on other communicators
 //   AllReduce      known                  another thread, the last  autograd's and this one are
 //                                         of a step                 the model, and not without it
 //   ReduceScatter  known                  autograd threads          -
@@ -18,6 +21,7 @@
 //                                         that reduces nothing      model without counts, and
 //                                         from autograd threads     much noise in all of them
 //   AllReduce      known                  the same                  DDP has sent these buckets
+//   AllReduce      known or ambiguous     autograd threads          DDP has sent these buckets
 //
 // A veto by values (value_evidence.h) is stronger than any of them, and so are the same signature
 // from both sorts of threads, and a broadcast of as many values in each step: activations.
@@ -30,30 +34,17 @@
 #include <span>
 #include <vector>
 
+#include "interpose/policy/callers.h"
 #include "interpose/policy/reason.h"
 #include "interpose/policy/signature.h"
 #include "interpose/policy/value_evidence.h"
 
 namespace cinch {
 
-// The thread that makes a call. PyTorch runs the backward pass on threads of its autograd engine,
-// which reduce gradients; averages of weights, metrics and states come from others.
-enum class Caller : uint8_t { autograd, other };
-
-// How many calls of one signature either has made on a communicator. What was learned may be a part
-// of the step: a layer of tensor parallelism, which sums up activations from the main thread again
-// and again, and then their gradients from autograd's. One call may be of a first step that was
-// made otherwise, as Megatron-core's is.
-struct CallerCounts {
-  uint64_t autograd = 0, other = 0;
-
-  void add(Caller caller) { ++(caller == Caller::autograd ? autograd : other); }
-  bool areBoth() const { return autograd > 1 && other > 1; }
-};
-
 enum class Evidence : uint8_t {
   // Sufficient.
   autogradThreads,
+  autogradAlone,
   completesModel,
   scattersShards,
   averagesShards,
@@ -70,6 +61,7 @@ enum class Evidence : uint8_t {
   anotherThread,
   parameters,
   // Neither.
+  ambiguous,
   oneSignature,
   notTheModel,
   tooFewValues,
@@ -83,8 +75,8 @@ const char* textOf(Evidence evidence);
 inline bool isGradient(Evidence evidence) {
   return classOf(evidence) == CallClass::gradient;
 }
-// Whether more can be known later: embeddings are filled, and the noise of gradients outgrows their
-// mean as training goes on.
+// Whether more can be known later: embeddings are filled, the noise of gradients outgrows their
+// mean as training goes on, and what a first step did otherwise is long ago.
 bool mayChange(Evidence evidence);
 // Whether a rank that finds this knows better than rank 0, where that finds a gradient.
 bool isVeto(Evidence evidence);
@@ -122,7 +114,7 @@ struct TrainingStep {
 // What a rank knows beside the step itself.
 struct ProcessFacts {
   bool reducesFromAutograd = false;  // on any communicator
-  bool isNamedByDdp = false;         // rank 0: DDP's messages name the buckets of the period
+  bool isNamedByDdp = false;         // rank 0: DDP's messages name the bucket
 };
 
 // What one rank sees of the calls of one learned period.
@@ -130,14 +122,14 @@ class StepEvidence {
  public:
   explicit StepEvidence(TrainingStep step);
 
-  // The call at that position was made; and how many like it ever, this one included.
-  void note(uint32_t position, Caller caller, const CallerCounts& ever = {});
+  // The call at that position was made.
+  void note(uint32_t position, const CallOrigin& origin);
   // Whether that sort of thread has made a call of the slot.
   bool hasSeen(uint32_t slot, Caller caller) const {
-    const Callers callers = callersOf(slot);
-    return caller == Caller::autograd ? callers.hasAutograd : callers.hasOther;
+    const Threads threads = threadsOf(slot);
+    return caller == Caller::autograd ? threads.hasAutograd : threads.hasOther;
   }
-  void forgetCallers() { callers_.assign(callers_.size(), {}); }
+  void forgetThreads() { threads_.assign(threads_.size(), {}); }
   void judge(uint32_t slot, ValueVerdict values) { values_[slot] = values; }
 
   Evidence of(uint32_t slot, const ProcessFacts& process) const;
@@ -146,18 +138,18 @@ class StepEvidence {
   const TrainingStep::Call& reductionOf(uint32_t slot) const;
 
  private:
-  struct Callers {
+  struct Threads {
     bool hasAutograd = false, hasOther = false;
     CallerCounts ever{};
   };
 
-  Callers callersOf(uint32_t slot) const;
+  Threads threadsOf(uint32_t slot) const;
   bool comesFromBoth(uint32_t slot) const;
   bool isBroadcastInStep(uint64_t count) const;
   bool areAllFromAutograd() const;
   uint64_t valuesFrom(bool autograd) const;
   std::optional<Evidence> vetoOn(uint32_t slot) const;
-  Evidence fromAutograd(uint32_t slot) const;
+  Evidence fromAutograd(uint32_t slot, const ProcessFacts& process) const;
   Evidence fromElsewhere(uint32_t slot, const ProcessFacts& process) const;
   bool hasTwoSignatures() const;
   Evidence ofWholeModel() const;
@@ -165,7 +157,8 @@ class StepEvidence {
   bool isOneOfEachStepFromElsewhere() const;
 
   TrainingStep step_;
-  std::vector<Callers> callers_;      // by position
+  std::vector<Threads> threads_;      // by position
+  bool isAutogradAlone_ = false;      // here and in the process, at the last call
   std::vector<ValueVerdict> values_;  // by slot
 };
 

@@ -53,15 +53,10 @@ bool isWarmingUp(const Params& params, const History& history) {
          isYoung(history.seenBefore / history.timesPerStep, params.warmupSteps);
 }
 
-// Nobody averages activations into shards: that is what is done with gradients. An AllReduce may
-// average weights. A user may know more.
-Reason reasonOfPlace(const Signature& signature, const History& history) {
-  const Place& place = history.place;
-  if (history.rule != nullptr && history.rule->isGradient) return Reason::none;
-  if (place.kind == Place::Kind::unknown) return Reason::unplaced;
-  const bool averages = signature.kind == CallKind::reduceScatter &&
-                        (signature.op == OpClass::avg || signature.op == OpClass::preMulSum);
-  return place.kind == Place::Kind::known || averages ? Reason::none : Reason::ambiguous;
+// What an ambiguous place may hold is found out by the exam. A user may know more.
+Reason reasonOfPlace(const History& history) {
+  const bool isNamed = history.rule != nullptr && history.rule->isGradient;
+  return history.place.kind == Place::Kind::unknown && !isNamed ? Reason::unplaced : Reason::none;
 }
 
 // Where slots are places, no other place can keep a residual from step to step.
@@ -124,21 +119,16 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
   if (!savesBytes(params, comm, signature, history)) return Reason::small;
   if (isWarmingUp(params, history)) return Reason::warmup;
   if (params.slots == SlotChoice::sequence)
-    if (const Reason reason = reasonOfPlace(signature, history); reason != Reason::none)
-      return reason;
+    if (const Reason reason = reasonOfPlace(history); reason != Reason::none) return reason;
   return params.mode == Mode::observe ? Reason::observe : Reason::none;
 }
 
 std::string agreedSettings(const Params& params, const Rules& rules, const std::string& plan) {
   // Raise it whenever the same calls with the same settings could lead to other messages.
-  constexpr int kBehaviour = 21;
+  constexpr int kBehaviour = 22;
   return "behaviour=" + std::to_string(kBehaviour) +
          " wire-format=" + std::to_string(wire::kVersion) + " " + settingsText(params) +
          " CINCH_RULES-hash=" + rules.fingerprint() + " CINCH_PLAN-hash=" + plan;
-}
-
-bool isCompressibleType(ncclDataType_t type) {
-  return type == ncclFloat32 || type == ncclFloat16 || type == ncclBfloat16;
 }
 
 ElementType elementTypeOf(ncclDataType_t type) {

@@ -60,7 +60,6 @@ std::string agreedSettings(const Params& params, const Rules& rules = {},
 
 // The codec's element type; valid for the types that decide() compresses.
 ElementType elementTypeOf(ncclDataType_t type);
-bool isCompressibleType(ncclDataType_t type);
 
 // How calls of a kind are coded: AllReduce as the parameters say; ReduceScatter, AllGather and what
 // has an ambiguous place without error feedback, at 8 bits or more, unless a rule names another

@@ -1,6 +1,7 @@
 #include "interpose/policy/sequence.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace cinch {
@@ -9,26 +10,13 @@ namespace {
 // Of the small calls between two large ones: more than a step of a model has, and few enough for
 // memory.
 constexpr size_t kMostSmall = 4096;
+// How often an ambiguous period has to have repeated itself. Its exam takes three calls, and
+// getting ready two: it is compressed from its tenth time on.
+constexpr uint32_t kTimesAmbiguous = 3;
 // Longer runs need not be told apart.
 constexpr uint32_t kLongRun = 2 * PeriodFinder::kMaxPeriod;
 
-bool isReduction(CallKind kind) {
-  return kind == CallKind::allReduce || kind == CallKind::reduceScatter || kind == CallKind::reduce;
-}
-
-bool isFloat(ncclDataType_t type) {
-  return type == ncclFloat32 || type == ncclFloat16 || type == ncclBfloat16;
-}
-
 }  // namespace
-
-bool Sequence::Symbol::isOfStep() const {
-  if (!isLarge || signature.kind == CallKind::allGather) return isLarge;
-  if (!isFloat(signature.dataType)) return false;
-  const OpClass op = signature.op;
-  const bool isSum = op == OpClass::sum || op == OpClass::avg || op == OpClass::preMulSum;
-  return signature.kind == CallKind::broadcast || (isReduction(signature.kind) && isSum);
-}
 
 bool Sequence::Symbol::isLargeReduction() const {
   return isOfStep() && isReduction(signature.kind);
@@ -39,7 +27,7 @@ bool Sequence::Symbol::isLargeGather() const {
 }
 
 Place Sequence::observeUnknown(const Signature& signature, bool isLarge) {
-  if (!Symbol{signature, isLarge}.isOfStep()) return {};
+  if (!isOfStep(signature, isLarge)) return {};
   return observe({CallKind::allReduce, OpClass::sum, ncclFloat32, 0}, SignatureTable::kNoIndex,
                  true);
 }
@@ -63,13 +51,17 @@ void Sequence::takeBack() {
 }
 
 void Sequence::commit() {
+  const bool wasYoung = isYoung();
+  const uint32_t epoch = epoch_;
   if (committed_.isOnTrack && !cursor_.isOnTrack) lose();
   for (const Observed& call : pending_) {
     countParameters(call);
-    if (call.isOnTrack)
-      keep(call);
-    else
+    if (!call.isOnTrack || epoch_ != epoch) {
       relearn(call);
+      continue;
+    }
+    keep(call);
+    if (wasYoung && symbols_[call.symbol].isOfStep()) learn(call.symbol);
   }
   pending_.clear();
   committed_ = cursor_;
@@ -83,7 +75,7 @@ void Sequence::keep(const Observed& call) {
   if (!isIgnorable(call.symbol)) {
     heldFor_ += heldFor_ < kLongRun;
     period_.word[call.position].smallBefore = std::exchange(small_, {});
-  } else if (signature.kind == CallKind::allReduce && isFloat(signature.dataType) &&
+  } else if (signature.kind == CallKind::allReduce && isCompressibleType(signature.dataType) &&
              small_.size() < kMostSmall) {
     small_.push_back({signature.dataType, signature.count, {}});
   }
@@ -153,19 +145,30 @@ TrainingStep Sequence::step() const {
 bool Sequence::isNewParameters(uint32_t symbol) const {
   const Symbol& call = symbols_[symbol];
   if (call.signature.kind != CallKind::broadcast || !isIgnorable(symbol)) return false;
-  return isFloat(call.signature.dataType) && call.isLarge && !period_.word.empty();
+  return isCompressibleType(call.signature.dataType) && call.isLarge && !period_.word.empty();
 }
 
-void Sequence::forget() {
+void Sequence::forgetPeriod() {
   period_.word.clear();
   period_.times.clear();
   fits_.clear();
   small_.clear();
   cursor_ = {};
+}
+
+void Sequence::forget() {
+  forgetPeriod();
   finder_.restart();
 }
 
+// An ambiguous period may be a structure within a step: the search for the step goes on beside it.
+bool Sequence::isYoung() const {
+  return !period_.word.empty() && period_.kind == Place::Kind::ambiguous &&
+         heldFor_ < kLongerThanStep;
+}
+
 void Sequence::lose() {
+  if (isYoung()) return forgetPeriod();
   if (period_.kind != Place::Kind::known || heldFor_ < 2 * period_.word.size()) {
     finder_.broke(heldFor_);
     return forget();
@@ -215,7 +218,7 @@ void Sequence::countParameters(const Observed& observed) {
   const Symbol& call = symbols_[observed.symbol];
   hasReduced_ = hasReduced_ || call.isLargeReduction();
   const bool isBroadcast =
-      call.signature.kind == CallKind::broadcast && isFloat(call.signature.dataType);
+      call.signature.kind == CallKind::broadcast && isCompressibleType(call.signature.dataType);
   if (isBroadcast && hasReduced_ && call.times == 1) {
     parameters_ = gathered_ = 0;
     hasReduced_ = false;
@@ -232,7 +235,22 @@ void Sequence::learn(uint32_t symbol) {
 }
 
 uint32_t Sequence::callsEnoughFor(std::span<const uint32_t> word) const {
-  return contentOf(word).isWholeModel ? 0 : kLongEnough;
+  const Content content = contentOf(word);
+  if (content.isWholeModel) return 0;
+  if (cursor_.isOnTrack)
+    return std::numeric_limits<uint32_t>::max();  // no better than what is known
+  const bool isLost = !period_.word.empty();      // and goes on, after an evaluation
+  return isLost || mayRepeatIntoModel(content)
+             ? kLongerThanStep
+             : kTimesAmbiguous * static_cast<uint32_t>(word.size());
+}
+
+// A step of equal parts is known once it has been seen three times, which takes longer than for its
+// parts.
+bool Sequence::mayRepeatIntoModel(const Content& content) const {
+  const uint64_t reduced = valuesOf(content.reductions);
+  const uint64_t nTimes = reduced == 0 ? 0 : (parameters_ + reduced / 2) / reduced;
+  return nTimes > 1 && isModel(nTimes * reduced, parameters_);
 }
 
 Sequence::Content Sequence::contentOf(std::span<const uint32_t> word) const {

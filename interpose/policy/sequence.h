@@ -5,11 +5,10 @@
 // Pure, and fed by one communicator's collectives only, so that every rank learns the same at the
 // same call. Whatever is in doubt is unknown.
 //
-// - A period counts when it has held for three times as long as any structure that broke (runs of
-//   equal layers repeat themselves, too), and for kLongEnough calls unless its calls are seen to
-//   reduce the whole model.
+// - A period counts when it has held for three times as long as any structure that broke: runs of
+//   equal layers repeat themselves, too.
 // - It is ambiguous, and may be made of layers or of activations, unless it is seen to reduce the
-//   whole model by reductions that can be told apart.
+//   whole model by reductions that can be told apart. Then it counts from its fourth time on.
 // - A step is made of large calls: sums and averages of floating-point values, gathers, and
 //   broadcasts of floating-point values. Losses, norms, counts, maxima and orders say nothing: a
 //   rank may capture them into a graph of its own, where they are not seen, while another one makes
@@ -89,15 +88,12 @@ class Sequence {
   // Whether a large reduction was made since parameters were broadcast.
   bool hasReduced() const { return hasReduced_; }
 
-  static constexpr uint32_t kLongEnough = 256;
-
  private:
   struct Symbol {
     Signature signature{};
     bool isLarge = false;
     uint64_t times = 0;  // that it was observed
-    // Whether it can be a call of a step at all.
-    bool isOfStep() const;
+    bool isOfStep() const { return cinch::isOfStep(signature, isLarge); }
     bool isLargeReduction() const;
     bool isLargeGather() const;
   };
@@ -142,6 +138,8 @@ class Sequence {
   Place follow(const Observed& call);
   bool isIgnorable(uint32_t symbol) const;
   bool isNewParameters(uint32_t symbol) const;
+  bool isYoung() const;
+  void forgetPeriod();
   void forget();
   void lose();
   void keep(const Observed& call);
@@ -153,6 +151,7 @@ class Sequence {
 
   uint32_t callsEnoughFor(std::span<const uint32_t> word) const;
   Content contentOf(std::span<const uint32_t> word) const;
+  bool mayRepeatIntoModel(const Content& content) const;
   uint64_t valuesOf(std::span<const uint32_t> calls) const;
   bool isWholeModel(std::span<const uint32_t> reductions) const;
   bool isShardedModel(const Content& content) const;

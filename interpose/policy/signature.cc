@@ -72,6 +72,22 @@ uint32_t bytesOf(ncclDataType_t type) {
   return known(type) ? kTypes[type].bytes : 0;
 }
 
+bool isCompressibleType(ncclDataType_t type) {
+  return type == ncclFloat32 || type == ncclFloat16 || type == ncclBfloat16;
+}
+
+bool isReduction(CallKind kind) {
+  return kind == CallKind::allReduce || kind == CallKind::reduceScatter || kind == CallKind::reduce;
+}
+
+bool isOfStep(const Signature& signature, bool isLarge) {
+  if (!isLarge || signature.kind == CallKind::allGather) return isLarge;
+  if (!isCompressibleType(signature.dataType)) return false;
+  const OpClass op = signature.op;
+  const bool isSum = op == OpClass::sum || op == OpClass::avg || op == OpClass::preMulSum;
+  return signature.kind == CallKind::broadcast || (isReduction(signature.kind) && isSum);
+}
+
 uint64_t bufferBytes(const Signature& signature, int nRanks) {
   if (signature.count > kMaxCount) return std::numeric_limits<uint64_t>::max();
   const bool isShard =

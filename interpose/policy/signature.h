@@ -59,6 +59,17 @@ inline constexpr uint64_t kMaxCount = uint64_t{1} << 44;
 // that there is for counts beyond kMaxCount.
 uint64_t bufferBytes(const Signature& signature, int nRanks);
 
+// Floating-point values that gradients have.
+bool isCompressibleType(ncclDataType_t type);
+// Whether it can be a call of a training step, of those that are large: a sum or an average of
+// floating-point values, a gather, or a broadcast of floating-point values.
+bool isOfStep(const Signature& signature, bool isLarge);
+bool isReduction(CallKind kind);
+
+// So many large calls are more than a step has. What has repeated itself for that long is no
+// structure within a step, such as a run of equal layers.
+inline constexpr uint32_t kLongerThanStep = 256;
+
 struct SignatureHash {
   size_t operator()(const Signature& signature) const;
 };

@@ -156,9 +156,8 @@ void sharded(Stream& stream) {
 void shardedInOneUnit(Stream& stream) {
   Buckets units = drawBuckets(stream, 1, 1);
   Bucket& unit = units.front();
-  if (stream.hasAutograd && stream.op == OpClass::avg)
-    stream.expect(kCallsToLearn / 2 + 4 + static_cast<int>(kMeasuredCalls));
-  for (; stream.step() < kCallsToLearn / 2 + 10; stream.nextStep()) {
+  if (stream.hasAutograd && stream.op == OpClass::avg) stream.expect(kKnownAmbiguous + 1);
+  for (; stream.step() < kKnownAmbiguous + 10; stream.nextStep()) {
     stream.gather(unit.count);
     stream.gradients(unit.count, unit.content, stream.backward(), CallKind::reduceScatter);
   }

@@ -66,8 +66,8 @@ class Stream {
 
 // The period of a model that was broadcast is learned in three steps, then it is measured.
 inline constexpr int kLearned = 3, kKnown = kLearned + static_cast<int>(kMeasuredCalls);
-// Where nothing says what a step is, in so many calls.
-inline constexpr int kCallsToLearn = static_cast<int>(Sequence::kLongEnough);
+// One that nothing says the size of, in four; after its exam the ranks get ready, in three calls.
+inline constexpr int kKnownAmbiguous = 4 + static_cast<int>(kMeasuredCalls) + 3;
 
 struct Kind {
   const char* name;

@@ -96,8 +96,7 @@ class Defaults(surface_test.OutcomeTest):
                 comms, explained = self.run_case(case)
                 for comm in comms:
                     self.assertEqual(comm["slots"], [])
-                    self.assertGreater(comm["passed"]["unplaced"]["calls"], 200)
-                    self.assertGreater(comm["passed"]["ambiguous"]["calls"], 0)
+                    self.assertGreater(comm["passed"]["ambiguous"]["calls"], 200)
                 self.assertRegex(explained, rf"AllReduce fp32 {call} x 20000 .*ambiguous")
                 self.assertRegex(explained, r"ambiguous: .* could be activations\.\n.*CINCH_SLOTS=signature")
 

@@ -41,7 +41,7 @@ class StepExamTest : public testing::Test {
   }
 
   void call(uint32_t site, Caller caller = Caller::autograd) {
-    exam_->note(site, caller, {});
+    exam_->note(site, {caller});
     std::normal_distribution<float> value;
     std::vector<float> input(site == kExamined ? kBucketCount : kOtherCount), output(input.size());
     for (size_t i = 0; i < input.size(); ++i) {
@@ -122,14 +122,14 @@ TEST_F(StepExamTest, WhateverTheDeviceRefusesThePhasesAreTheSame) {
 
 TEST_F(StepExamTest, AnotherThreadContradictsOnlyWhatWasFoundToBeAGradient) {
   steps(kMeasuredCalls);
-  EXPECT_FALSE(exam_->note(kExamined, Caller::other, {})) << "nothing has been found yet";
+  EXPECT_FALSE(exam_->note(kExamined, {Caller::other})) << "nothing has been found yet";
   exam_->reopen(8);
   call(kExamined);
   exam_->decide(kExamined, Evidence::autogradThreads);
-  EXPECT_FALSE(exam_->note(kExamined, Caller::autograd, {}));
-  EXPECT_TRUE(exam_->note(kExamined, Caller::other, {}));
+  EXPECT_FALSE(exam_->note(kExamined, {Caller::autograd}));
+  EXPECT_TRUE(exam_->note(kExamined, {Caller::other}));
   exam_->decide(kExamined, Evidence::anotherThread);
-  EXPECT_FALSE(exam_->note(kExamined, Caller::other, {}));
+  EXPECT_FALSE(exam_->note(kExamined, {Caller::other}));
 }
 
 // Reductions of a model's size from a main thread: for once they may be of weights.
@@ -144,9 +144,9 @@ TEST_F(StepExamTest, ABufferThatHeldParametersContradictsTheSizeOfTheModelAlone)
   for (const Evidence outcome : {Evidence::wholeModel, Evidence::autogradThreads}) {
     exam_->decide(kExamined, outcome);
     const bool isAlone = outcome == Evidence::wholeModel;
-    EXPECT_FALSE(exam_->note(kExamined, Caller::autograd, {}));
-    EXPECT_FALSE(exam_->note(kExamined, Caller::autograd, {}, gradients.data()));
-    const auto contrary = exam_->note(kExamined, Caller::autograd, {}, weights.data());
+    EXPECT_FALSE(exam_->note(kExamined, {Caller::autograd}));
+    EXPECT_FALSE(exam_->note(kExamined, {Caller::autograd}, gradients.data()));
+    const auto contrary = exam_->note(kExamined, {Caller::autograd}, weights.data());
     EXPECT_EQ(contrary, isAlone ? std::optional(Evidence::parameters) : std::nullopt);
   }
 }

@@ -74,8 +74,8 @@ TEST_F(PlacedCalls, OfOneSignatureHaveSlotsOfTheirOwn) {
 TEST_F(PlacedCalls, ThatLookAlikePass) {
   const Work first(ranks_, kAllReduce, kCount), second(ranks_, kAllReduce, kCount),
       average(ranks_, kAllReduce, kCount + 1, ncclAvg);
-  steps(Sequence::kLongEnough, {&first, &second});
-  steps(2 * Sequence::kLongEnough, {&average});
+  steps(kLongerThanStep, {&first, &second});
+  steps(2 * kLongerThanStep, {&average});
   EXPECT_TRUE(test::compressedCalls(comm()).empty());
   EXPECT_GT(passed(Reason::ambiguous), 0u);
 }

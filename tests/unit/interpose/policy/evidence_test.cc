@@ -31,6 +31,7 @@ struct Period {
   std::vector<Made> calls;
   bool isPlaced = true, isSharded = false;
   std::optional<uint64_t> parameters{};  // else what is reduced
+  bool isAutogradAlone = false;
 };
 
 StepEvidence stepOf(const Period& period) {
@@ -48,7 +49,8 @@ StepEvidence stepOf(const Period& period) {
   }
   step.parameters = period.parameters.value_or(period.isSharded ? 0 : reduced);
   StepEvidence evidence(step);
-  for (uint32_t i = 0; i < period.calls.size(); ++i) evidence.note(i, period.calls[i].caller);
+  for (uint32_t i = 0; i < period.calls.size(); ++i)
+    evidence.note(i, {period.calls[i].caller, {}, period.isAutogradAlone});
   for (uint32_t i = 0, of = 0; i < period.calls.size(); ++i)
     if (period.calls[i].kind != CallKind::allGather) evidence.judge(of++, period.calls[i].values);
   return evidence;
@@ -70,7 +72,25 @@ TEST(Evidence, AllReduceFromAutogradThreadsAlone) {
   EXPECT_EQ(found({{reduced(100, A), reduced(200, A)}}), Evidence::autogradThreads);
   EXPECT_EQ(found({{reduced(100, A)}}), Evidence::autogradThreads) << "one signature";
   EXPECT_EQ(found({.calls = {reduced(100, A), reduced(200, A)}, .isPlaced = false}),
-            Evidence::notTheModel);
+            Evidence::ambiguous)
+      << "others have reduced something";
+}
+
+TEST(Evidence, WhateverAutogradThreadsReduceWhileOthersReduceNothing) {
+  Period period{.calls = {reduced(100, A)}, .isPlaced = false, .isAutogradAlone = true};
+  EXPECT_EQ(found(period), Evidence::autogradAlone);
+  StepEvidence beside = stepOf(period);
+  beside.note(0, {.caller = A, .isAutogradAlone = true, .reducesBeside = true});
+  EXPECT_EQ(beside.of(0, kAutogradElsewhere), Evidence::ambiguous);
+  period.calls.push_back(gathered(200, A));
+  EXPECT_EQ(found(period), Evidence::autogradAlone);
+  period.calls.back().caller = O;
+  EXPECT_EQ(found(period), Evidence::ambiguous) << "in the period, whatever was before";
+  period.calls = {reduced(100, O)};
+  EXPECT_EQ(found(period), Evidence::ambiguous);
+  EXPECT_EQ(found(period, 0, kAutogradElsewhere), Evidence::anotherThread);
+  period.calls = {reduced(100, A, ValueVerdict::alike)};
+  EXPECT_EQ(found(period), Evidence::alike);
 }
 
 TEST(Evidence, WhereOthersGatherAutogradThreadsHaveToReduceTheModel) {
@@ -134,8 +154,8 @@ TEST(Evidence, ScattersFromAutogradThreads) {
   };
   EXPECT_EQ(ambiguous(OpClass::avg, 100), Evidence::averagesShards);
   EXPECT_EQ(ambiguous(OpClass::preMulSum, 100), Evidence::averagesShards);
-  EXPECT_EQ(ambiguous(OpClass::sum, 100), Evidence::notTheModel);
-  EXPECT_EQ(ambiguous(OpClass::avg, 99), Evidence::notTheModel) << "not gathered again";
+  EXPECT_EQ(ambiguous(OpClass::sum, 100), Evidence::ambiguous);
+  EXPECT_EQ(ambiguous(OpClass::avg, 99), Evidence::ambiguous) << "not gathered again";
 }
 
 TEST(Evidence, WithoutAutogradThreadsTheWholeModelInTwoSignatures) {
@@ -143,7 +163,7 @@ TEST(Evidence, WithoutAutogradThreadsTheWholeModelInTwoSignatures) {
   EXPECT_EQ(found({{reduced(100, O), reduced(100, O)}}), Evidence::oneSignature);
   EXPECT_EQ(found({{reduced(100, O)}}), Evidence::oneSignature);
   EXPECT_EQ(found({.calls = {reduced(100, O), reduced(200, O)}, .isPlaced = false}),
-            Evidence::notTheModel);
+            Evidence::ambiguous);
   EXPECT_EQ(
       found({.calls = {scattered(100, O), scattered(200, O), gathered(300)}, .isSharded = true}),
       Evidence::wholeModel);
@@ -166,12 +186,25 @@ TEST(Evidence, DdpHasNamedTheBuckets) {
 
 // --- What is stronger.
 
+TEST(Evidence, WhatDdpNamesNeedsNoWholeModel) {
+  for (const bool isPlaced : {false, true}) {
+    Period period{.calls = {reduced(100, A), reduced(200, O), gathered(300)},
+                  .isPlaced = isPlaced,
+                  .parameters = 1000};
+    EXPECT_EQ(found(period, 0, kNamed), Evidence::ddpMessages);
+    EXPECT_EQ(found(period, 1, kNamed), Evidence::anotherThread);
+    EXPECT_FALSE(isGradient(found(period, 0)));
+    period.calls[0].values = ValueVerdict::alike;
+    EXPECT_EQ(found(period, 0, kNamed), Evidence::alike);
+  }
+}
+
 TEST(Evidence, TheSameSignatureFromBothIsAnActivation) {
   const Period period{{reduced(100, A), reduced(100, O), reduced(200, A)}};
   EXPECT_EQ(found(period, 0), Evidence::bothThreads);
   EXPECT_EQ(found(period, 1), Evidence::bothThreads);
   StepEvidence later = stepOf({{reduced(100, A), reduced(200, A)}});
-  later.note(0, O);
+  later.note(0, {O});
   EXPECT_EQ(later.of(0, {}), Evidence::bothThreads) << "the same call, another time";
 }
 
@@ -185,7 +218,7 @@ TEST(Evidence, WhatIsBroadcastInEachStepIsAnActivation) {
                   {signature(CallKind::allReduce, 100), 0, true},
                   {signature(CallKind::allReduce, 200), 1, true}};
     StepEvidence evidence(step);
-    for (uint32_t position : {1, 2}) evidence.note(position, caller);
+    for (uint32_t position : {1, 2}) evidence.note(position, {caller});
     for (uint32_t slot : {0, 1}) evidence.judge(slot, ValueVerdict::unsuspicious);
     EXPECT_EQ(evidence.of(0, {}), Evidence::broadcastInStep);
     EXPECT_NE(evidence.of(1, {}), Evidence::broadcastInStep);

@@ -26,13 +26,14 @@ Params defaultSettings() {
 JobModel::JobModel(const JobFacts& facts)
     : facts_(facts),
       comm_{.nRanks = facts.nRanks, .agreed = true, .severalHosts = true},
-      reducesFromAutograd_(static_cast<size_t>(facts.nRanks)) {}
+      reducesFromAutograd_(static_cast<size_t>(facts.nRanks)),
+      callers_(static_cast<size_t>(facts.nRanks)) {}
 
 bool JobModel::call(const Signature& signature, std::span<const Caller> callers,
                     const SampleOf& sampleOf) {
   const std::vector<Caller> none(callers.size(), Caller::other);
   if (!facts_.seesThreads) callers = none;
-  noteElsewhere(signature, callers);
+  noteReduction(signature, callers);
   const auto seen = signatures_.observe(signature);
   const bool large = isLarge(facts_.params, comm_, signature);
   place_ = seen ? sequence_.observe(signature, seen->index, large)
@@ -41,7 +42,12 @@ bool JobModel::call(const Signature& signature, std::span<const Caller> callers,
   const auto expected = !seen    ? std::nullopt
                         : isLost ? sequence_.expected(seen->index)
                                  : std::optional(place_);
-  if (seen) noteCallers(seen->index, expected.value_or(Place{}), callers);
+  std::vector<CallOrigin> origins;
+  for (size_t rank = 0; rank < callers.size(); ++rank)
+    origins.push_back(callers_[rank].note(
+        signature, seen ? std::optional(seen->index) : std::nullopt, large, callers[rank]));
+  for (CallOrigin& origin : origins) origin.reducesBeside = reducesBeside_;
+  if (expected) noteOrigins(*expected, origins);
   sequence_.commit();
   if (!seen) return false;
   const History history{seen->before, place_, nullptr, sequence_.timesPerPeriod(seen->index)};
@@ -65,6 +71,12 @@ void JobModel::measureWhileLost(const Place& expected, std::span<const Caller> c
 }
 
 void JobModel::noteElsewhere(const Signature& signature, std::span<const Caller> callers) {
+  if (tellsThreadsApart(signature) && facts_.seesThreads)
+    reducesBeside_ = reducesBeside_ || std::ranges::count(callers, Caller::autograd) > 0;
+  noteReduction(signature, callers);
+}
+
+void JobModel::noteReduction(const Signature& signature, std::span<const Caller> callers) {
   if (!tellsThreadsApart(signature) || !facts_.seesThreads) return;
   for (size_t rank = 0; rank < callers.size(); ++rank)
     if (callers[rank] == Caller::autograd) reducesFromAutograd_[rank] = true;
@@ -78,15 +90,12 @@ std::optional<Evidence> JobModel::outcome() const {
   return site.outcome;
 }
 
-void JobModel::noteCallers(uint32_t index, const Place& expected, std::span<const Caller> callers) {
-  if (index >= ever_.size()) ever_.resize(index + 1);
-  ever_[index].resize(callers.size());
-  for (size_t rank = 0; rank < callers.size(); ++rank) ever_[index][rank].add(callers[rank]);
+void JobModel::noteOrigins(const Place& expected, std::span<const CallOrigin> origins) {
   if (expected.kind == Place::Kind::unknown) return;
-  openExam(expected, callers.size());
+  openExam(expected, origins.size());
   if (!exam_ || exam_->period != sequence_.learned()) return;
-  for (size_t rank = 0; rank < callers.size(); ++rank)
-    exam_->ranks[rank].note(expected.position, callers[rank], ever_[index][rank]);
+  for (size_t rank = 0; rank < origins.size(); ++rank)
+    exam_->ranks[rank].note(expected.position, origins[rank]);
 }
 
 // As StepTracker::examOf().
@@ -109,7 +118,7 @@ void JobModel::openExam(const Place& expected, size_t nRanks) {
 // As StepExam::reopen(): the last results are kept.
 void JobModel::reopen(uint32_t epoch) {
   exam_->epoch = epoch;
-  for (StepEvidence& rank : exam_->ranks) rank.forgetCallers();
+  for (StepEvidence& rank : exam_->ranks) rank.forgetThreads();
   for (Site& site : exam_->sites) {
     std::vector<std::vector<SampledCall>> samples = std::move(site.samples);
     for (auto& ofRank : samples)
@@ -154,8 +163,11 @@ bool JobModel::examine(std::span<const Caller> callers, const SampleOf& sampleOf
     measure(site, callers, sampleOf, true);
     return false;
   }
-  site.isClosed = site.isClosed || !std::ranges::equal(callers, site.callers);
-  return isGradient(site.outcome) && !site.isClosed;
+  site.isClosed = site.isClosed || !std::ranges::equal(callers, site.callers) ||
+                  (site.outcome == Evidence::autogradAlone && reducesBeside_);
+  if (!isGradient(site.outcome) || site.isClosed) return false;
+  // What may be anything gets ready only now: as submit.cc and prepare.cc do, in three calls.
+  return place_.kind == Place::Kind::known || ++site.nCallsToGetReady > 3;
 }
 
 void JobModel::measure(Site& site, std::span<const Caller> callers, const SampleOf& sampleOf,

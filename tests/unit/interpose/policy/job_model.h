@@ -58,6 +58,7 @@ class JobModel {
     Evidence outcome = Evidence::notTheModel;
     std::optional<uint64_t> again;
     bool hasVoted = false, isClosed = false;
+    int nCallsToGetReady = 0;
     std::vector<Caller> callers;                    // by rank, of its first measured call
     std::vector<std::vector<SampledCall>> samples;  // by rank
   };
@@ -69,7 +70,8 @@ class JobModel {
   };
 
   // Of a call whose place is known, or will be `expected` if the period goes on.
-  void noteCallers(uint32_t index, const Place& expected, std::span<const Caller> callers);
+  void noteReduction(const Signature& signature, std::span<const Caller> callers);
+  void noteOrigins(const Place& expected, std::span<const CallOrigin> origins);
   void openExam(const Place& expected, size_t nRanks);
   void reopen(uint32_t epoch);
   void askAgain(uint64_t ordinal);
@@ -87,8 +89,9 @@ class JobModel {
   SignatureTable signatures_;
   Sequence sequence_;
   Place place_;
-  std::vector<bool> reducesFromAutograd_;        // by rank
-  std::vector<std::vector<CallerCounts>> ever_;  // by index of the signature, then by rank
+  std::vector<bool> reducesFromAutograd_;  // by rank
+  bool reducesBeside_ = false;             // on another communicator
+  std::vector<Callers> callers_;           // by rank
   std::unique_ptr<Exam> exam_;
 };
 

@@ -46,8 +46,7 @@ class Replayer {
     const bool large = isLarge(params_, facts_, call.signature);
     const bool compress = job_.call(call.signature, callers(call),
                                     [&](size_t rank) { return sampleOf(rank, values); });
-    count(large && call.isGradient(), compress && call.isGradient());
-    followExam();
+    count(call.step, large && call.isGradient(), compress && call.isGradient());
     found_.wrongCalls += compress && !call.isGradient();
     found_.nSteps = call.step + 1;
     if (found_.lockedStep < 0 && job_.sequence().period() > 0) found_.lockedStep = call.step;
@@ -59,19 +58,13 @@ class Replayer {
   const Replay& found() const { return found_; }
 
  private:
-  void count(bool isGradient, bool isCompressed) {
+  void count(int step, bool isGradient, bool isCompressed) {
+    constexpr int kTwelfth = 11;
     found_.gradients += isGradient;
     found_.compressed += isCompressed;
-    found_.gradientsSinceExam += wasExamined() && isGradient;
-    found_.compressedSinceExam += wasExamined() && isCompressed;
+    found_.lateGradients += step >= kTwelfth && isGradient;
+    found_.lateCompressed += step >= kTwelfth && isCompressed;
   }
-
-  // Each call of the first period is measured so often.
-  void followExam() {
-    if (job_.place().kind != Place::Kind::unknown) ++nPlaced_;
-    if (nInExam_ == 0) nInExam_ = kMeasuredCalls * job_.sequence().period();
-  }
-  bool wasExamined() const { return nInExam_ > 0 && nPlaced_ >= nInExam_; }
 
   // Rank 0's, and the others do the same.
   std::vector<Caller> callers(const TraceCall& call) const {
@@ -99,7 +92,6 @@ class Replayer {
   const size_t nRanks_;
   std::mt19937 random_;
   JobModel job_;
-  uint64_t nPlaced_ = 0, nInExam_ = 0;
   std::map<std::tuple<std::string, uint32_t, uint32_t>, std::string> contents_;
   Replay found_;
 };

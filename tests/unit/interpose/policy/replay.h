@@ -13,8 +13,8 @@ struct Replay {
   uint64_t wrongSlots = 0;    // a residual of other parameters
   uint64_t wrongCalls = 0;    // compressed, though they hold no gradients
   int lockedStep = -1;        // the step in which the first period was learned
-  // Since the exam of that period could have ended.
-  uint64_t gradientsSinceExam = 0, compressedSinceExam = 0;
+  // From the twelfth step on, by when every job is to be known.
+  uint64_t lateGradients = 0, lateCompressed = 0;
   int nSteps = 0;
 };
 

@@ -82,11 +82,16 @@ TEST(Sequence, AModelThatWasBroadcastIsLearnedInThreeSteps) {
   EXPECT_EQ(stream.step("ABCs"), places) << "and the next step is like the one before";
 }
 
-TEST(Sequence, WithoutAModelKnowsNothingBeforeLongEnoughAndLittleThen) {
-  Stream stream;
-  for (uint32_t i = 0; i < Sequence::kLongEnough + 2; ++i)
-    ASSERT_EQ(stream.call("AB"[i % 2]).kind, Place::Kind::unknown) << i;
-  EXPECT_EQ(stream.call('A').kind, Place::Kind::ambiguous);
+TEST(Sequence, WithoutAModelKnowsNothingBeforeTheFourthTimeAndLittleThen) {
+  for (const std::string step : {"A", "AB", "ABCDE"}) {
+    Stream stream;
+    for (int i = 0; i < 4; ++i)
+      for (const char letter : step)
+        ASSERT_EQ(stream.call(letter).kind, Place::Kind::unknown) << i << " " << step;
+    for (int i = 0; i < kManySteps; ++i)
+      for (const char letter : step)
+        ASSERT_EQ(stream.call(letter).kind, Place::Kind::ambiguous) << i << " " << step;
+  }
 }
 
 TEST(Sequence, AShardedModelIsLearned) {
