@@ -39,7 +39,7 @@ DdpEar::~DdpEar() {
 }
 
 void DdpEar::hear(const Signature& call, const void* received_dev, void* stream) {
-  if (!mayBeOfDdp(call)) return nSingles_.store(0, std::memory_order_relaxed);
+  if (!mayBeOfDdp(call)) return awaits_.nSingles.store(0, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   if (isDeaf_ || isCaptured(stream) || !isAwaited(call)) return;
   readArrived();
@@ -67,13 +67,13 @@ bool DdpEar::isCaptured(void* stream) const {
 // Whether it can follow upon what was heard. Many programs broadcast integers in every step, and
 // those shall cost nothing.
 bool DdpEar::isAwaited(const Signature& call) {
-  nSingles_ = isSingle(call) ? nSingles_ + 1 : 0;
-  const bool isGathered = call.kind == CallKind::allGather || nSingles_ == nRanks_;
-  const bool awaitsShapes = std::exchange(awaitsShapes_, isGathered);
-  if (isGathered) nSingles_ = 0;
+  awaits_.nSingles = isSingle(call) ? awaits_.nSingles + 1 : 0;
+  const bool isGathered = call.kind == CallKind::allGather || awaits_.nSingles == nRanks_;
+  const bool awaitsShapes = std::exchange(awaits_.shapes, isGathered);
+  if (isGathered) awaits_.nSingles = 0;
   if (isGathered || isSingle(call)) return isGathered;
-  if (call.dataType == ncclInt32) return awaitsOrder_;
-  awaitsOrder_ = awaitsOrder_ || awaitsShapes;
+  if (call.dataType == ncclInt32) return awaits_.order;
+  awaits_.order = awaits_.order || awaitsShapes;
   return awaitsShapes;
 }
 
@@ -142,7 +142,7 @@ void DdpEar::forget() {
   coming_.clear();
   nBytesComing_ = 0;
   listener_ = {};
-  awaitsShapes_ = awaitsOrder_ = false;
+  awaits_.shapes = awaits_.order = false;
   ++nChanges_;
 }
 

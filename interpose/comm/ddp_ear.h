@@ -67,12 +67,15 @@ class DdpEar {
   size_t nBytesComing_ = 0;
   DdpListener listener_;
   uint64_t nChanges_ = 0;
-  // Broadcasts of one int64 in a row: by PyTorch 2.15's back end a list is gathered by one from
-  // each rank.
-  std::atomic<size_t> nSingles_{0};
-  bool awaitsShapes_ = false;  // the last message was the gathering before them
-  bool awaitsOrder_ = false;   // shapes have come
-  bool isDeaf_ = false;        // after an error of the device
+  // What may come next.
+  struct {
+    // Broadcasts of one int64 in a row: by PyTorch 2.15's back end a list is gathered by one from
+    // each rank.
+    std::atomic<size_t> nSingles{0};
+    bool shapes = false;  // the last message was the gathering before them
+    bool order = false;   // shapes have come
+  } awaits_;
+  bool isDeaf_ = false;  // after an error of the device
 };
 
 }  // namespace cinch

@@ -1,7 +1,6 @@
 #include "interpose/policy/sequence.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace cinch {
@@ -16,7 +15,21 @@ constexpr uint32_t kTimesAmbiguous = 3;
 // Longer runs need not be told apart.
 constexpr uint32_t kLongRun = 2 * PeriodFinder::kMaxPeriod;
 
+// A step of equal parts is known once it has been seen three times, which takes longer than for its
+// parts.
+bool mayRepeatInto(uint64_t parameters, uint64_t reduced) {
+  const uint64_t nTimes = reduced == 0 ? 0 : (parameters + reduced / 2) / reduced;
+  return nTimes > 1 && isModel(nTimes * reduced, parameters);
+}
+
 }  // namespace
+
+// An ambiguous period may be a structure within a step. The finder goes on beside it, and finds the
+// step when that structure ends; not before, since a group's calls could then be placed otherwise
+// than the same calls without a group on another rank.
+bool Sequence::Period::isYoung(uint32_t heldFor) const {
+  return !word.empty() && kind == Place::Kind::ambiguous && heldFor < kLongerThanStep;
+}
 
 bool Sequence::Symbol::isLargeReduction() const {
   return isOfStep() && isReduction(signature.kind);
@@ -51,17 +64,17 @@ void Sequence::takeBack() {
 }
 
 void Sequence::commit() {
-  const bool wasYoung = isYoung();
-  const uint32_t epoch = epoch_;
+  const bool wasYoung = period_.isYoung(heldFor_);
   if (committed_.isOnTrack && !cursor_.isOnTrack) lose();
   for (const Observed& call : pending_) {
     countParameters(call);
-    if (!call.isOnTrack || epoch_ != epoch) {
+    if (!call.isOnTrack) {
       relearn(call);
       continue;
     }
     keep(call);
-    if (wasYoung && symbols_[call.symbol].isOfStep()) learn(call.symbol);
+    const Symbol& symbol = symbols_[call.symbol];
+    if (wasYoung && symbol.isOfStep()) finder_.feed(call.symbol, symbol.isLargeReduction());
   }
   pending_.clear();
   committed_ = cursor_;
@@ -148,27 +161,17 @@ bool Sequence::isNewParameters(uint32_t symbol) const {
   return isCompressibleType(call.signature.dataType) && call.isLarge && !period_.word.empty();
 }
 
-void Sequence::forgetPeriod() {
+void Sequence::forget(bool isPartOfStream) {
   period_.word.clear();
   period_.times.clear();
   fits_.clear();
   small_.clear();
   cursor_ = {};
-}
-
-void Sequence::forget() {
-  forgetPeriod();
-  finder_.restart();
-}
-
-// An ambiguous period may be a structure within a step: the search for the step goes on beside it.
-bool Sequence::isYoung() const {
-  return !period_.word.empty() && period_.kind == Place::Kind::ambiguous &&
-         heldFor_ < kLongerThanStep;
+  if (!isPartOfStream) finder_.restart();
 }
 
 void Sequence::lose() {
-  if (isYoung()) return forgetPeriod();
+  if (period_.isYoung(heldFor_)) return forget(true);
   if (period_.kind != Place::Kind::known || heldFor_ < 2 * period_.word.size()) {
     finder_.broke(heldFor_);
     return forget();
@@ -237,20 +240,14 @@ void Sequence::learn(uint32_t symbol) {
 uint32_t Sequence::callsEnoughFor(std::span<const uint32_t> word) const {
   const Content content = contentOf(word);
   if (content.isWholeModel) return 0;
-  if (cursor_.isOnTrack)
-    return std::numeric_limits<uint32_t>::max();  // no better than what is known
-  const bool isLost = !period_.word.empty();      // and goes on, after an evaluation
-  return isLost || mayRepeatIntoModel(content)
-             ? kLongerThanStep
-             : kTimesAmbiguous * static_cast<uint32_t>(word.size());
-}
-
-// A step of equal parts is known once it has been seen three times, which takes longer than for its
-// parts.
-bool Sequence::mayRepeatIntoModel(const Content& content) const {
-  const uint64_t reduced = valuesOf(content.reductions);
-  const uint64_t nTimes = reduced == 0 ? 0 : (parameters_ + reduced / 2) / reduced;
-  return nTimes > 1 && isModel(nTimes * reduced, parameters_);
+  const bool isLost = !period_.word.empty();  // and goes on, after an evaluation
+  // Where the first step gathers more, DeepSpeed's are known two at a time.
+  std::vector<uint32_t> twice(word.begin(), word.end());
+  twice.insert(twice.end(), word.begin(), word.end());
+  const bool mayBePart =
+      mayRepeatInto(parameters_, valuesOf(content.reductions)) || contentOf(twice).isWholeModel;
+  return isLost || mayBePart ? kLongerThanStep
+                             : kTimesAmbiguous * static_cast<uint32_t>(word.size());
 }
 
 Sequence::Content Sequence::contentOf(std::span<const uint32_t> word) const {

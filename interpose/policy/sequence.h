@@ -122,6 +122,7 @@ class Sequence {
     Place::Kind kind = Place::Kind::unknown;
     bool isSharded = false;
     uint32_t number = 0;  // of those learned so far
+    bool isYoung(uint32_t heldFor) const;
   };
 
   // What the calls of a period amount to.
@@ -138,9 +139,8 @@ class Sequence {
   Place follow(const Observed& call);
   bool isIgnorable(uint32_t symbol) const;
   bool isNewParameters(uint32_t symbol) const;
-  bool isYoung() const;
-  void forgetPeriod();
-  void forget();
+  // The search for a period goes on with the calls before, where they may be part of one.
+  void forget(bool isPartOfStream = false);
   void lose();
   void keep(const Observed& call);
   void relearn(const Observed& call);
@@ -151,7 +151,6 @@ class Sequence {
 
   uint32_t callsEnoughFor(std::span<const uint32_t> word) const;
   Content contentOf(std::span<const uint32_t> word) const;
-  bool mayRepeatIntoModel(const Content& content) const;
   uint64_t valuesOf(std::span<const uint32_t> calls) const;
   bool isWholeModel(std::span<const uint32_t> reductions) const;
   bool isShardedModel(const Content& content) const;
