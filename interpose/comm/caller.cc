@@ -13,6 +13,7 @@ namespace {
 constexpr std::string_view kAutogradThread = "pt_autograd_";
 
 // Where the first reduction from such a thread was, and whether there were others elsewhere.
+// Communicators that have ended count as well: what is in doubt passes.
 std::atomic<const CommResources*> firstComm{nullptr};
 std::atomic<bool> areSeveral{false};
 
@@ -30,10 +31,10 @@ Caller currentCaller() {
 }
 
 void noteAutogradReduction(const CommResources& comm) {
-  const CommResources* first = firstComm.load();
-  if (first == &comm) return;
-  if (first != nullptr || !firstComm.compare_exchange_strong(first, &comm))
-    if (first != &comm) areSeveral.store(true);
+  if (firstComm.load() == &comm) return;
+  const CommResources* first = nullptr;
+  const bool isFirst = firstComm.compare_exchange_strong(first, &comm);
+  if (!isFirst && first != &comm) areSeveral.store(true);
 }
 
 bool reducesFromAutograd() {
