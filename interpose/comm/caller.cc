@@ -3,7 +3,11 @@
 #include <sys/prctl.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <string_view>
+#include <system_error>
 
 namespace cinch {
 namespace {
@@ -17,10 +21,15 @@ constexpr std::string_view kAutogradThread = "pt_autograd_";
 std::atomic<const CommResources*> firstComm{nullptr};
 std::atomic<bool> areSeveral{false};
 
+thread_local ScatteredShard scattered;
+
+Caller callerOf(std::string_view name) {
+  return name.starts_with(kAutogradThread) ? Caller::autograd : Caller::other;
+}
+
 Caller readCaller() {
   char name[16] = {};  // as long as Linux's names are
-  if (prctl(PR_GET_NAME, name) != 0) return Caller::other;
-  return std::string_view(name).starts_with(kAutogradThread) ? Caller::autograd : Caller::other;
+  return prctl(PR_GET_NAME, name) == 0 ? callerOf(name) : Caller::other;
 }
 
 }  // namespace
@@ -43,6 +52,25 @@ bool reducesFromAutograd() {
 
 bool reducesFromAutogradBeside(const CommResources& comm) {
   return areSeveral.load() || (reducesFromAutograd() && firstComm.load() != &comm);
+}
+
+bool hasAutogradThreads() {
+  std::error_code error;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    std::string name;
+    std::getline(std::ifstream(thread.path() / "comm"), name);
+    if (callerOf(name) == Caller::autograd) return true;
+  }
+  return false;
+}
+
+void noteScattered(const ScatteredShard& shard) {
+  scattered = shard;
+}
+
+bool isShardOfAnother(const CommResources& comm, const void* data_dev, uint64_t count) {
+  return scattered.comm != nullptr && scattered.comm != &comm && data_dev != nullptr &&
+         scattered.data_dev == data_dev && scattered.count == count;
 }
 
 }  // namespace cinch

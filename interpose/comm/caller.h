@@ -16,5 +16,19 @@ void noteAutogradReduction(const CommResources& comm);
 // Whether one has, on any communicator of the process; and on another one than this.
 bool reducesFromAutograd();
 bool reducesFromAutogradBeside(const CommResources& comm);
+// Whether the process has threads of PyTorch's autograd engine: it has trained something. Asks the
+// system: not on the call path.
+bool hasAutogradThreads();
+
+// What the calling thread, of the autograd engine, has received by a ReduceScatter, its last
+// collective; none where that was another one. FSDP's hybrid sharding reduces such shards again,
+// between its groups.
+struct ScatteredShard {
+  const CommResources* comm = nullptr;
+  const void* data_dev = nullptr;
+  uint64_t count = 0;
+};
+void noteScattered(const ScatteredShard& shard);
+bool isShardOfAnother(const CommResources& comm, const void* data_dev, uint64_t count);
 
 }  // namespace cinch

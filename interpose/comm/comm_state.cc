@@ -139,14 +139,14 @@ uint64_t CommState::captureIdOf(CUstream_st* stream) const {
 }
 
 CommState::Decision CommState::decide(const Signature& signature, CUstream_st* stream,
-                                      const void* buffer_dev) {
+                                      const void* buffer_dev, int root) {
   if (const auto settled = settle(); !settled.ok() || !facts_.agreed)
     return {cinch::decide(params_, facts_, signature, {})};
   // Of every call, small ones included: a rank makes its graph when it pleases, and what it counted
   // of that would part it from the others.
   if (const uint64_t captureId = captureIdOf(stream); captureId != 0)
     return decideCaptured(signature, captureId);
-  return decideCounted(signature, buffer_dev);
+  return decideCounted(signature, buffer_dev, root);
 }
 
 // What is known of a call that has been made for ever.
@@ -156,10 +156,11 @@ History CommState::inTheEnd(const Signature& signature) const {
   return history;
 }
 
-CommState::Decision CommState::decideCounted(const Signature& signature, const void* buffer_dev) {
+CommState::Decision CommState::decideCounted(const Signature& signature, const void* buffer_dev,
+                                             int root) {
   const auto seen = signatures_.observe(signature);
   const std::optional<uint32_t> index = seen ? std::optional(seen->index) : std::nullopt;
-  const auto [place, exam, contrary] = observe(signature, index, buffer_dev);
+  const auto [place, exam, contrary] = observe(signature, index, buffer_dev, root);
   if (layers_) layers_->follow(signature);
   const bool isNew = !seen || seen->before == 0;
   if (place.kind == Place::Kind::unknown && (isNew || marksNewLayout(signature)))
@@ -173,7 +174,8 @@ CommState::Decision CommState::decideCounted(const Signature& signature, const v
   // What the user calls a gradient is one. A period that goes on after a surprise is measured while
   // its position is being found.
   const bool isExamined = decision.reason == Reason::none || decision.reason == Reason::unplaced;
-  if (!isNamed && isExamined) decision.exam = exam;
+  if (exam.isOfGather() ? decision.reason != Reason::none : !isNamed && isExamined)
+    decision.exam = exam;
   if (decision.reason != Reason::none && decision.reason != Reason::observe) return decision;
   const Coding coding =
       codingOf(params_, signature.kind, place, static_cast<uint32_t>(rank), history.rule);
@@ -219,9 +221,9 @@ void CommState::takeBack(const Signature& signature) {
 // Where the signature alone is the slot, nothing is learned. Only large reductions have a slot of
 // their own in the step.
 StepTracker::Observed CommState::observe(const Signature& signature, std::optional<uint32_t> index,
-                                         const void* buffer_dev) {
+                                         const void* buffer_dev, int root) {
   if (params_.slots != SlotChoice::sequence) return {};
-  return steps_.observe(signature, index, isLarge(params_, facts_, signature), buffer_dev);
+  return steps_.observe(signature, index, isLarge(params_, facts_, signature), buffer_dev, root);
 }
 
 // A capture is collective, NCCL wants it on all ranks or on none; but never may a host wait in it.

@@ -59,9 +59,9 @@ class CommState {
     SiteExam exam{};  // of a call that has a place in the step, where its class is to be found out
     std::optional<Evidence> contrary{};  // to its having been found a gradient
   };
-  // `buffer_dev`: what the call reduces or broadcasts, where that is known.
+  // `buffer_dev`: what the call reduces or broadcasts, where that is known; `root`: of a broadcast.
   Decision decide(const Signature& signature, CUstream_st* stream,
-                  const void* buffer_dev = nullptr);
+                  const void* buffer_dev = nullptr, int root = 0);
   // The calls that decide() counted since the last confirm() or takeBack() took place.
   void confirm() { steps_.commit(); }
   // They did not, `signature` among them.
@@ -152,7 +152,7 @@ class CommState {
   void enrol(const Verdict& verdict);
   History inTheEnd(const Signature& signature) const;
   Decision decideCaptured(const Signature& signature, uint64_t captureId);
-  Decision decideCounted(const Signature& signature, const void* buffer_dev);
+  Decision decideCounted(const Signature& signature, const void* buffer_dev, int root);
   void leaveIfUndecided(const Signature& signature);
   Slot* readySlot(const Signature& signature) const;
   Slot* slotOf(uint32_t signatureIndex, const Signature& signature, const Place& place,
@@ -167,7 +167,7 @@ class CommState {
   std::shared_ptr<const HostPlan> hostPlanOf(const Signature& signature) const;
   Slot& makeSlot(const Signature& signature, const Coding& coding, const SlotKey& key);
   StepTracker::Observed observe(const Signature& signature, std::optional<uint32_t> index,
-                                const void* buffer_dev);
+                                const void* buffer_dev, int root);
   uint64_t captureIdOf(CUstream_st* stream) const;
   CallStats& callOf(uint32_t signatureIndex, const Signature& signature);
   void logCalls();

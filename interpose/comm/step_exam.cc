@@ -10,8 +10,8 @@ namespace {
 
 std::vector<uint64_t> countsOf(const StepEvidence& evidence) {
   std::vector<uint64_t> counts;
-  for (uint32_t slot = 0; slot < evidence.step().nSlots(); ++slot)
-    counts.push_back(evidence.reductionOf(slot).signature.count);
+  for (uint32_t site = 0; site < evidence.step().nSites(); ++site)
+    counts.push_back(evidence.callOf(site).signature.count);
   return counts;
 }
 
@@ -24,7 +24,15 @@ StepExam::StepExam(uint32_t period, uint32_t epoch, TrainingStep step,
       epoch_(epoch),
       evidence_(std::move(step)),
       samples_(resources, countsOf(evidence_)),
-      sites_(evidence_.step().nSlots()) {}
+      sites_(evidence_.step().nSites()) {
+  for (uint32_t site = 0; site < sites_.size(); ++site)
+    sites_[site].isGather = site >= evidence_.step().nSlots();
+}
+
+std::optional<uint32_t> StepExam::siteAt(uint32_t position) const {
+  const TrainingStep::Call& call = evidence_.step().calls[position];
+  return call.isReduction || call.isWatched ? std::optional(call.slot) : std::nullopt;
+}
 
 void StepExam::reopen(uint32_t epoch) {
   const std::lock_guard lock(mutex_);
@@ -124,8 +132,10 @@ void StepExam::endCall(uint32_t site, const DeviceValues& output, void* stream) 
   samples_.end(site, measured.nextSample(), output, stream);
   measured.keepSample();
   if (measured.nCalls < measured.nNeeded) return;
-  measured.phase = Phase::voting;
-  measured.mustVote = true;
+  // There is nothing to vote on of a gather, which is measured again with the others.
+  measured.phase = measured.isGather ? Phase::decided : Phase::voting;
+  measured.mustVote = !measured.isGather;
+  measured.mayChange = measured.isGather;
 }
 
 void StepExam::takeBack() {
@@ -172,7 +182,10 @@ Evidence StepExam::evidence(uint32_t site, const ProcessFacts& process) {
   const std::lock_guard lock(mutex_);
   for (uint32_t other = 0; other < sites_.size(); ++other) {
     const auto calls = samples_.read(other, sites_[other].oldest, sites_[other].nCalls);
-    evidence_.judge(other, judgeValues(calls, samples_.runs(other), nRanks_));
+    if (sites_[other].isGather)
+      evidence_.judgeGather(other, areAlikeInTime(calls));
+    else
+      evidence_.judge(other, judgeValues(calls, samples_.runs(other), nRanks_));
   }
   return evidence_.of(site, process);
 }

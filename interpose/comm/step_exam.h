@@ -1,7 +1,7 @@
 // What the ranks find out about the reductions of one learned period before they compress any of
 // them: whether these are gradients (policy/evidence.h).
 //
-// Each site of the period is measured on kMeasuredCalls calls that pass. When they have arrived,
+// Each site of the period, a reduction or a gather that says what reductions are of, is measured on kMeasuredCalls calls that pass. When they have arrived,
 // each rank votes on each site; rank 0 sends what it found before its vote. All ranks await the
 // outcome at a later call of the site than the one that casts the votes, since one thread may drive
 // several ranks in turn.
@@ -59,6 +59,9 @@ class StepExam {
   Phase phase(uint32_t site) const { return sites_[site].phase; }
   Attempt attempt(uint32_t site) const { return {epoch_, site, sites_[site].attempt}; }
   Evidence outcome(uint32_t site) const { return sites_[site].outcome; }
+  // Of the call at that position of the period, where it has one.
+  std::optional<uint32_t> siteAt(uint32_t position) const;
+  bool isGather(uint32_t site) const { return sites_[site].isGather; }
   uint64_t countOf(uint32_t site) const { return evidence_.reductionOf(site).signature.count; }
   void decide(uint32_t site, Evidence outcome);
   // Its gate is closed. What each rank finds of that is its own, so that none asks again before the
@@ -104,6 +107,7 @@ class StepExam {
  private:
   struct Site {
     Phase phase = Phase::measuring;
+    bool isGather = false;  // that is watched, and not voted on
     uint32_t attempt = 0;
     uint32_t nCalls = 0;                // that there are samples of
     uint32_t nNeeded = kMeasuredCalls;  // of these, until it is judged

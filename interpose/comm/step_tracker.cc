@@ -23,22 +23,49 @@ void keepUntilArrived(const std::shared_ptr<StepExam>& exam) {
 
 StepTracker::Observed StepTracker::observe(const Signature& signature,
                                            std::optional<uint32_t> index, bool isLarge,
-                                           const void* buffer_dev) {
-  CallOrigin origin = callers_.note(signature, index, isLarge, currentCaller());
+                                           const void* buffer_dev, int root) {
+  const ListGathers::Call made{signature, index, isLarge};
+  const CallOrigin origin = originOf(made, buffer_dev);
   noteParameters(signature, isLarge, buffer_dev);
-  origin.reducesBeside = reducesFromAutogradBeside(resources_);
-  if (!index) return {sequence_.observeUnknown(signature, isLarge)};
-  Observed call{sequence_.observe(signature, *index, isLarge)};
+  const bool isHeld = listGathers_.hold(made, root);
+  for (const ListGathers::Call& broadcast : listGathers_.released()) placeOf(broadcast);
+  if (listGathers_.hasGathered()) noteGather(made);
+  if (isHeld) return {};
+  Observed call{placeOf(made)};
+  if (!index) return call;
   const bool isLost = call.place.kind == Place::Kind::unknown;
   const auto expected = isLost ? sequence_.expected(*index) : call.place;
   if (!expected) return call;
-  const SiteExam exam = examOf(*expected, isLost);
-  if (!exam) return call;
+  if (!openExam(*expected, isLost)) return call;
   call.contrary = exam_->note(expected->position, origin,
                               parameters_.contains(buffer_dev) ? buffer_dev : nullptr);
-  // What is gathered is nobody's gradient, and has no site.
-  if (signature.kind != CallKind::allGather) call.exam = exam;
+  if (const auto site = exam_->siteAt(expected->position)) call.exam = {exam_, *site};
   return call;
+}
+
+CallOrigin StepTracker::originOf(const ListGathers::Call& call, const void* buffer_dev) {
+  const auto& [signature, index, isLarge] = call;
+  CallOrigin origin = callers_.note(signature, index, isLarge, currentCaller());
+  origin.reducesBeside = reducesFromAutogradBeside(resources_);
+  origin.isOfShard = isShardOfAnother(resources_, buffer_dev, signature.count);
+  return origin;
+}
+
+void StepTracker::noteGather(const ListGathers::Call& last) {
+  const Signature gather{CallKind::allGather, OpClass::none, last.signature.dataType,
+                         last.signature.count};
+  callers_.note(gather, std::nullopt, last.isLarge, currentCaller());
+}
+
+Place StepTracker::placeOf(const ListGathers::Call& call) {
+  const auto& [signature, index, isLarge] = call;
+  return index ? sequence_.observe(signature, *index, isLarge)
+               : sequence_.observeUnknown(signature, isLarge);
+}
+
+void StepTracker::commit() {
+  listGathers_.commit();
+  sequence_.commit();
 }
 
 void StepTracker::noteParameters(const Signature& signature, bool isLarge, const void* buffer_dev) {
@@ -51,20 +78,21 @@ void StepTracker::noteParameters(const Signature& signature, bool isLarge, const
 
 // A new period is examined, and one that goes on after a surprise anew: the program may do
 // something else now. The epoch in which it will go on is the next one.
-SiteExam StepTracker::examOf(const Place& place, bool isLost) {
+bool StepTracker::openExam(const Place& place, bool isLost) {
   const uint32_t epoch = place.epoch + (isLost ? 1 : 0);
   if (!exam_ || exam_->period != sequence_.learned()) {
-    if (isLost) return {};
+    if (isLost) return false;
     const auto before =
         std::exchange(exam_, std::make_shared<StepExam>(sequence_.learned(), epoch,
                                                         sequence_.step(), resources_, nRanks_));
     if (before && !before->hasArrived()) keepUntilArrived(before);
   }
   if (exam_->epoch() != epoch) exam_->reopen(epoch);
-  return {exam_, place.slot};
+  return true;
 }
 
 void StepTracker::takeBack() {
+  listGathers_.takeBack();
   sequence_.takeBack();
   if (exam_) exam_->takeBack();
 }

@@ -9,6 +9,7 @@
 
 #include "interpose/comm/passthrough_notice.h"
 #include "interpose/comm/step_exam.h"
+#include "interpose/policy/list_gathers.h"
 #include "interpose/policy/sequence.h"
 
 namespace cinch {
@@ -18,13 +19,14 @@ struct SiteExam {
   std::shared_ptr<StepExam> step;
   uint32_t site = 0;
   explicit operator bool() const { return step != nullptr; }
+  bool isOfGather() const { return step != nullptr && step->isGather(site); }
 };
 
 class StepTracker {
  public:
   // `resources` must outlive it; used from the first call that has a place on.
   StepTracker(const CommResources& resources, int nRanks)
-      : resources_(resources), nRanks_(nRanks) {}
+      : resources_(resources), nRanks_(nRanks), listGathers_(nRanks) {}
 
   struct Observed {
     Place place;
@@ -33,10 +35,11 @@ class StepTracker {
     std::optional<Evidence> contrary{};  // to its having been found a gradient
   };
   // A call of the calling thread, to be committed or taken back. `index` is that of its signature,
-  // none where the table of signatures is full; `buffer_dev` what it reduces or broadcasts.
+  // none where the table of signatures is full; `buffer_dev` what it reduces or broadcasts, `root`
+  // of a broadcast the rank that has it.
   Observed observe(const Signature& signature, std::optional<uint32_t> index, bool isLarge,
-                   const void* buffer_dev);
-  void commit() { sequence_.commit(); }
+                   const void* buffer_dev, int root);
+  void commit();
   void takeBack();
 
   const Sequence& sequence() const { return sequence_; }
@@ -44,11 +47,15 @@ class StepTracker {
   PassthroughNotice notice;
 
  private:
-  SiteExam examOf(const Place& place, bool isLost);
+  bool openExam(const Place& place, bool isLost);
+  CallOrigin originOf(const ListGathers::Call& call, const void* buffer_dev);
+  void noteGather(const ListGathers::Call& last);  // that ended with this call
+  Place placeOf(const ListGathers::Call& call);
   void noteParameters(const Signature& signature, bool isLarge, const void* buffer_dev);
 
   const CommResources& resources_;
   const int nRanks_;
+  ListGathers listGathers_;
   Sequence sequence_;
   Callers callers_;
   std::shared_ptr<StepExam> exam_;  // of the learned period

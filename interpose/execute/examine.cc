@@ -47,7 +47,12 @@ class ExamVotes {
   // Rank 0 needs evidence, the others only must not see the contrary. What cannot be sent is a no,
   // and so is the leaving that follows.
   void cast(const StepExam::Attempt& attempt) const {
-    const ProcessFacts process{reducesFromAutograd(), isNamedByDdp(attempt.site)};
+    const ProcessFacts process{
+        .reducesFromAutograd = reducesFromAutograd(),
+        .isNamedByDdp = isNamedByDdp(attempt.site),
+        .hasAutogradThreads = hasAutogradThreads(),
+        .codesGathers = processParams().params.allGather,
+    };
     const Evidence found = step_->evidence(attempt.site, process);
     const bool yes = comm_->rank == 0 ? isGradient(found) : !isVeto(found);
     step_->noteBallot(attempt, {found, yes});
@@ -208,7 +213,7 @@ CallGate* gateOf(const CommState::Decision& decision) {
 
 bool isMeasured(const CommState::Decision& decision) {
   const bool isLost = decision.reason == Reason::unplaced && decision.exam;
-  return decision.reason == Reason::preparing || isLost;
+  return decision.reason == Reason::preparing || isLost || decision.exam.isOfGather();
 }
 
 void beginMeasured(const CommState& comm, const CommState::Decision& decision,

@@ -93,12 +93,17 @@ void noteCaller(const CommState& comm, const Collective& call) {
   if (currentCaller() == Caller::autograd) noteAutogradReduction(comm.resources);
 }
 
+ScatteredShard shardOf(const CommState& comm, const Collective& call) {
+  if (call.kind != CallKind::reduceScatter || currentCaller() != Caller::autograd) return {};
+  return {&comm.resources, call.recv, call.count};
+}
+
 Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) {
   CommState& comm = *state;
   const OpClass op = reduces(call.kind) ? comm.classOf(call.op, call.type) : OpClass::none;
   Decided decided{{call.kind, op, call.type, call.count}, {}};
   const void* const buffer = call.kind == CallKind::broadcast ? call.recv : call.send;
-  decided.decision = comm.decide(decided.signature, call.stream, buffer);
+  decided.decision = comm.decide(decided.signature, call.stream, buffer, call.root);
   CommState::Decision& decision = decided.decision;
   if (decision.reason == Reason::none) {
     decision.reason = readiness(state, decision);
@@ -198,6 +203,7 @@ ncclResult_t submit(const std::shared_ptr<CommState>& comm, const Collective& ca
     return static_cast<ncclResult_t>(settled.error().status);
   noteCaller(*comm, call);
   const Decided decided = decide(comm, call);
+  noteScattered(shardOf(*comm, call));
   const LoggedCall logged(CallLog::instance(), *comm, call);
   return logged.end(carryOut(comm, decided, call, pass), decided.decision.reason);
 }

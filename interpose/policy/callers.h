@@ -29,11 +29,14 @@ struct CallerCounts {
 struct CallOrigin {
   Caller caller = Caller::other;
   CallerCounts ever{};  // of its signature, this call included
-  // Others have reduced or gathered nothing large for longer than a step, or never.
+  // Others have reduced or gathered nothing large for longer than a step, or never; or each call
+  // once, which autograd threads have made since.
   bool isAutogradAlone = false;
   // Autograd threads reduce on another communicator of the process, too: gradients there, perhaps,
   // and those of split layers' inputs here.
   bool reducesBeside = false;
+  // It reduces what a ReduceScatter of the same thread has just returned on another communicator.
+  bool isOfShard = false;
 };
 
 class Callers {
@@ -43,9 +46,15 @@ class Callers {
                   Caller caller);
 
  private:
+  void noteOther(std::optional<uint32_t> index);
+  bool isOthersFirstStep() const;
+
   std::vector<CallerCounts> counts_;  // by index of the signature
-  // Large calls since one of another thread; there has been none.
-  uint64_t nSinceOthers_ = kLongerThanStep;
+  // Large calls since one of another thread.
+  uint64_t nSinceOthers_ = 0;
+  // What others have called, large calls only, while each was the first of its signature.
+  std::vector<uint32_t> firsts_;
+  bool areFirstsAll_ = true;
 };
 
 }  // namespace cinch

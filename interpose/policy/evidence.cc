@@ -20,6 +20,8 @@ constexpr EvidenceText kEvidence[] = {
     {CallClass::gradient, "it completes the model, which autograd threads reduce the rest of"},
     {CallClass::gradient, "autograd threads scatter it into shards of the model"},
     {CallClass::gradient, "autograd threads average it into shards that are gathered again"},
+    {CallClass::gradient, "it is scattered into shards as large as those of weights gathered beside it"},
+    {CallClass::gradient, "autograd threads reduce what they have just scattered into shards"},
     {CallClass::gradient, "the reductions of a step are as large as the model, and differ"},
     {CallClass::gradient, "PyTorch DDP has sent these buckets"},
     {CallClass::state,
@@ -101,13 +103,35 @@ uint32_t TrainingStep::nSlots() const {
   return slots;
 }
 
+uint32_t TrainingStep::nSites() const {
+  const auto isWatched = [](const Call& call) { return call.isWatched; };
+  return nSlots() + static_cast<uint32_t>(std::ranges::count_if(calls, isWatched));
+}
+
+void TrainingStep::watchGathers() {
+  if (isPlaced) return;
+  for (uint32_t site = nSlots(); Call& gather : calls) {
+    const auto isScattered = [&gather](const Call& call) {
+      return call.signature.kind == CallKind::reduceScatter && call.isReduction &&
+             call.signature.count == gather.signature.count;
+    };
+    gather.isWatched = gather.isGather && isCompressibleType(gather.signature.dataType) &&
+                       std::ranges::any_of(calls, isScattered);
+    if (gather.isWatched) gather.slot = site++;
+  }
+}
+
 StepEvidence::StepEvidence(TrainingStep step)
-    : step_(std::move(step)), threads_(step_.calls.size()), values_(step_.nSlots()) {}
+    : step_(std::move(step)),
+      threads_(step_.calls.size()),
+      values_(step_.nSlots()),
+      isSteady_(step_.nSites() - step_.nSlots()) {}
 
 void StepEvidence::note(uint32_t position, const CallOrigin& origin) {
   if (position >= threads_.size()) return;
   Threads& threads = threads_[position];
   threads.ever = origin.ever;
+  threads.isOfShard = origin.isOfShard;
   (origin.caller == Caller::autograd ? threads.hasAutograd : threads.hasOther) = true;
   isAutogradAlone_ = origin.isAutogradAlone && !origin.reducesBeside;
 }
@@ -146,12 +170,21 @@ const TrainingStep::Call& StepEvidence::reductionOf(uint32_t slot) const {
   });
 }
 
+const TrainingStep::Call& StepEvidence::callOf(uint32_t site) const {
+  if (site < values_.size()) return reductionOf(site);
+  return *std::ranges::find_if(step_.calls, [site](const TrainingStep::Call& call) {
+    return call.isWatched && call.slot == site;
+  });
+}
+
 StepEvidence::Threads StepEvidence::threadsOf(uint32_t slot) const {
   Threads all;
+  all.isOfShard = true;
   for (size_t i = 0; i < threads_.size(); ++i) {
     if (!step_.calls[i].isReduction || step_.calls[i].slot != slot) continue;
     all.hasAutograd |= threads_[i].hasAutograd;
     all.hasOther |= threads_[i].hasOther;
+    all.isOfShard &= threads_[i].isOfShard;
   }
   return all;
 }
@@ -198,17 +231,11 @@ uint64_t StepEvidence::valuesFrom(bool autograd) const {
 
 Evidence StepEvidence::fromAutograd(uint32_t slot, const ProcessFacts& process) const {
   const Signature& signature = reductionOf(slot).signature;
-  if (signature.kind == CallKind::reduceScatter) {
-    if (step_.isPlaced) return step_.isSharded ? Evidence::scattersShards : Evidence::notTheModel;
-    const bool averages = signature.op == OpClass::avg || signature.op == OpClass::preMulSum;
-    const bool isGathered = std::ranges::any_of(step_.calls, [&](const TrainingStep::Call& call) {
-      return call.isGather && call.signature.count == signature.count;
-    });
-    return averages && isGathered ? Evidence::averagesShards : Evidence::ambiguous;
-  }
+  if (signature.kind == CallKind::reduceScatter) return ofShards(slot, process);
   if (isBroadcastInStep(signature.count)) return Evidence::broadcastInStep;
   const bool areAlone = areAllFromAutograd();
   if (process.isNamedByDdp && !(areAlone && step_.isPlaced)) return Evidence::ddpMessages;
+  if (!step_.isPlaced && areAlone && threadsOf(slot).isOfShard) return Evidence::ofShard;
   if (!step_.isPlaced)
     return areAlone && isAutogradAlone_ ? Evidence::autogradAlone : Evidence::ambiguous;
   if (areAlone) return Evidence::autogradThreads;
@@ -224,10 +251,43 @@ Evidence StepEvidence::fromAutograd(uint32_t slot, const ProcessFacts& process) 
   return isNeeded ? Evidence::autogradThreads : Evidence::notTheModel;
 }
 
+Evidence StepEvidence::ofShards(uint32_t slot, const ProcessFacts& process) const {
+  if (step_.isPlaced) return step_.isSharded ? Evidence::scattersShards : Evidence::notTheModel;
+  const Signature& signature = reductionOf(slot).signature;
+  const bool averages = signature.op == OpClass::avg || signature.op == OpClass::preMulSum;
+  const bool isGathered = std::ranges::any_of(step_.calls, [&](const TrainingStep::Call& call) {
+    return call.isGather && call.signature.count == signature.count;
+  });
+  if (averages && isGathered) return Evidence::averagesShards;
+  return isReturnedAsWeights(slot, process) ? Evidence::returnsAsWeights : Evidence::ambiguous;
+}
+
+// What is gathered of features, whose gradients are scattered, differs from batch to batch.
+bool StepEvidence::isReturnedAsWeights(uint32_t slot, const ProcessFacts& process) const {
+  const Signature& scatter = reductionOf(slot).signature;
+  return scatter.kind == CallKind::reduceScatter &&
+         std::ranges::any_of(step_.calls, [&](const TrainingStep::Call& call) {
+           return call.isWatched && call.signature.count == scatter.count &&
+                  (process.codesGathers || isSteady_[call.slot - values_.size()]);
+         });
+}
+
+// Megatron-core's distributed optimizer reduces after the backward pass, from the main thread. An
+// iterative solver would do the same, so that the process must have trained something, and all
+// that is reduced be noise.
+bool StepEvidence::isShardedTraining(const ProcessFacts& process) const {
+  if (!process.hasAutogradThreads || process.reducesFromAutograd) return false;
+  const auto slots = std::views::iota(uint32_t{0}, static_cast<uint32_t>(values_.size()));
+  return std::ranges::all_of(slots, [&](uint32_t slot) {
+    return values_[slot] == ValueVerdict::unsuspicious && isReturnedAsWeights(slot, process);
+  });
+}
+
 Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process) const {
   if (process.reducesFromAutograd)
     return completesModel(slot) ? Evidence::completesModel : Evidence::anotherThread;
-  if (!step_.isPlaced) return Evidence::ambiguous;
+  if (!step_.isPlaced)
+    return isShardedTraining(process) ? Evidence::returnsAsWeights : Evidence::ambiguous;
   if (isBroadcastInStep(reductionOf(slot).signature.count)) return Evidence::broadcastInStep;
   const bool isAllReduce = reductionOf(slot).signature.kind == CallKind::allReduce;
   if (isAllReduce && process.isNamedByDdp) return Evidence::ddpMessages;

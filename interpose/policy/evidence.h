@@ -17,6 +17,12 @@
 //   ReduceScatter  known                  autograd threads          -
 //   ReduceScatter  ambiguous, an average  autograd threads          its shards are gathered in
 //                                                                   the same period
+//   ReduceScatter  ambiguous              autograd threads; or      as large shards are gathered in
+//                                         others, where these       the period, of what hardly
+//                                         reduce nothing in a       changes from step to step; from
+//                                         process that has them     others with much noise, too
+//   AllReduce      ambiguous              autograd threads          it is what a ReduceScatter has
+//                                                                   just returned elsewhere
 //   any            known                  others, in a process      two different signatures, the
 //                                         that reduces nothing      model without counts, and
 //                                         from autograd threads     much noise in all of them
@@ -48,6 +54,8 @@ enum class Evidence : uint8_t {
   completesModel,
   scattersShards,
   averagesShards,
+  returnsAsWeights,
+  ofShard,
   wholeModel,
   ddpMessages,
   // Vetoes.
@@ -101,13 +109,20 @@ struct TrainingStep {
     bool isReduction = false;
     bool isGather = false;
     bool isBroadcast = false;
+    // Of a gather whose values are looked at, which may be of the weights that the reductions are
+    // the gradients of. `slot` counts them on from those of the reductions.
+    bool isWatched = false;
   };
   std::vector<Call> calls;  // by position
   bool isPlaced = false;    // positions are known, else ambiguous
   bool isSharded = false;   // the model is reduced into shards, which are gathered
   uint64_t parameters = 0;  // that were broadcast: the model, where it is not sharded
 
-  uint32_t nSlots() const;
+  // Where positions say nothing, gathers of shards as large as a ReduceScatter returns.
+  void watchGathers();
+
+  uint32_t nSlots() const;  // of reductions
+  uint32_t nSites() const;  // and of gathers that are watched
   bool isWhole(uint64_t reduced) const { return isModel(reduced, parameters); }
 };
 
@@ -115,6 +130,8 @@ struct TrainingStep {
 struct ProcessFacts {
   bool reducesFromAutograd = false;  // on any communicator
   bool isNamedByDdp = false;         // rank 0: DDP's messages name the bucket
+  bool hasAutogradThreads = false;   // that reduce something or not
+  bool codesGathers = false;         // the user says that what is gathered are weights
 };
 
 // What one rank sees of the calls of one learned period.
@@ -131,15 +148,19 @@ class StepEvidence {
   }
   void forgetThreads() { threads_.assign(threads_.size(), {}); }
   void judge(uint32_t slot, ValueVerdict values) { values_[slot] = values; }
+  // Of a watched gather: whether what it returns hardly changes from step to step.
+  void judgeGather(uint32_t site, bool isSteady) { isSteady_[site - values_.size()] = isSteady; }
 
   Evidence of(uint32_t slot, const ProcessFacts& process) const;
 
   const TrainingStep& step() const { return step_; }
   const TrainingStep::Call& reductionOf(uint32_t slot) const;
+  const TrainingStep::Call& callOf(uint32_t site) const;  // or the watched gather
 
  private:
   struct Threads {
     bool hasAutograd = false, hasOther = false;
+    bool isOfShard = false;  // at the last call
     CallerCounts ever{};
   };
 
@@ -151,6 +172,9 @@ class StepEvidence {
   std::optional<Evidence> vetoOn(uint32_t slot) const;
   Evidence fromAutograd(uint32_t slot, const ProcessFacts& process) const;
   Evidence fromElsewhere(uint32_t slot, const ProcessFacts& process) const;
+  Evidence ofShards(uint32_t slot, const ProcessFacts& process) const;
+  bool isReturnedAsWeights(uint32_t slot, const ProcessFacts& process) const;
+  bool isShardedTraining(const ProcessFacts& process) const;
   bool hasTwoSignatures() const;
   Evidence ofWholeModel() const;
   bool completesModel(uint32_t slot) const;
@@ -160,6 +184,7 @@ class StepEvidence {
   std::vector<Threads> threads_;      // by position
   bool isAutogradAlone_ = false;      // here and in the process, at the last call
   std::vector<ValueVerdict> values_;  // by slot
+  std::vector<bool> isSteady_;        // by watched gather
 };
 
 }  // namespace cinch

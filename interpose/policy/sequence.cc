@@ -22,6 +22,23 @@ bool mayRepeatInto(uint64_t parameters, uint64_t reduced) {
   return nTimes > 1 && isModel(nTimes * reduced, parameters);
 }
 
+bool isBroadcastOfBytes(const Signature& call) {
+  return call.kind == CallKind::broadcast &&
+         (call.dataType == ncclUint8 || call.dataType == ncclInt8);
+}
+
+// Whether something comes between the last of equal calls and the first, once in a period: they are
+// told apart by their order then.
+bool hasOneOrder(std::span<const uint32_t> word) {
+  for (size_t shift = 1; shift < word.size(); ++shift) {
+    const auto first = word.begin() + static_cast<ptrdiff_t>(shift);
+    if (std::equal(first, word.end(), word.begin()) &&
+        std::equal(word.begin(), first, word.end() - static_cast<ptrdiff_t>(shift)))
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 // An ambiguous period may be a structure within a step. The finder goes on beside it, and finds the
@@ -142,13 +159,14 @@ TrainingStep Sequence::step() const {
   TrainingStep step;
   step.isPlaced = period_.kind == Place::Kind::known;
   step.isSharded = period_.isSharded;
-  step.parameters = parameters_;
+  step.parameters = period_.parameters;
   for (const auto& [symbol, slot, small] : period_.word) {
     const Symbol& call = symbols_[symbol];
     const bool isBroadcast = call.isLarge && call.signature.kind == CallKind::broadcast;
     step.calls.push_back(
         {call.signature, slot, call.isLargeReduction(), call.isLargeGather(), isBroadcast});
   }
+  step.watchGathers();
   return step;
 }
 
@@ -222,13 +240,28 @@ void Sequence::countParameters(const Observed& observed) {
   hasReduced_ = hasReduced_ || call.isLargeReduction();
   const bool isBroadcast =
       call.signature.kind == CallKind::broadcast && isCompressibleType(call.signature.dataType);
-  if (isBroadcast && hasReduced_ && call.times == 1) {
-    parameters_ = gathered_ = 0;
+  if (isBroadcast && hasReduced_ && (call.times == 1 || observed.bringsParameters)) {
+    parameters_ = untyped_ = gathered_ = 0;
     hasReduced_ = false;
   }
-  if (isBroadcast && (!hasReduced_ || observed.bringsParameters))
-    parameters_ += call.signature.count;
-  if (call.isLargeGather() && !hasReduced_) gathered_ += call.signature.count;
+  if (hasReduced_) return;
+  if (isBroadcast) parameters_ += call.signature.count;
+  if (isBroadcastOfBytes(call.signature)) untyped_ += call.signature.count;
+  if (call.isLargeGather()) gathered_ += call.signature.count;
+}
+
+// DeepSpeed broadcasts the bytes of its parameters: what is reduced says of which type they are.
+// A ReduceScatter counts a shard alone.
+uint64_t Sequence::parametersFor(std::span<const uint32_t> reductions) const {
+  const auto isOfShards = [this](uint32_t call) {
+    return symbols_[call].signature.kind == CallKind::reduceScatter;
+  };
+  if (untyped_ == 0 || std::ranges::any_of(reductions, isOfShards)) return parameters_;
+  const uint64_t reduced = valuesOf(reductions);
+  for (const uint64_t bytesOfOne : {4, 2})
+    if (isModel(reduced, parameters_ + untyped_ / bytesOfOne))
+      return parameters_ + untyped_ / bytesOfOne;
+  return parameters_;
 }
 
 void Sequence::learn(uint32_t symbol) {
@@ -275,7 +308,7 @@ uint64_t Sequence::valuesOf(std::span<const uint32_t> calls) const {
 }
 
 bool Sequence::isWholeModel(std::span<const uint32_t> reductions) const {
-  return isModel(valuesOf(reductions), parameters_);
+  return isModel(valuesOf(reductions), parametersFor(reductions));
 }
 
 // Every shard is reduced once, and gathered for the forward and mostly again for the backward pass.
@@ -317,10 +350,11 @@ void Sequence::lock(uint32_t length) {
     period_.word.push_back({symbol, nReductions % content.nPerStep, {}});
     nReductions += symbols_[symbol].isLargeReduction();
   }
-  const bool canBeToldApart = content.nPerStep == 1 || !content.looksAlike();
+  const bool canBeToldApart = content.nPerStep == 1 || !content.looksAlike() || hasOneOrder(word);
   period_.kind =
       content.isWholeModel && canBeToldApart ? Place::Kind::known : Place::Kind::ambiguous;
   period_.isSharded = content.isSharded;
+  period_.parameters = parametersFor(std::span(content.reductions).first(content.nPerStep));
   heldFor_ = finder_.heldFor(length);
   cursor_ = {true, 0};
   ++epoch_;

@@ -121,7 +121,8 @@ class Sequence {
     std::vector<uint32_t> times;  // that each symbol occurs in it
     Place::Kind kind = Place::Kind::unknown;
     bool isSharded = false;
-    uint32_t number = 0;  // of those learned so far
+    uint64_t parameters = 0;  // of the model that was broadcast
+    uint32_t number = 0;      // of those learned so far
     bool isYoung(uint32_t heldFor) const;
   };
 
@@ -152,6 +153,7 @@ class Sequence {
   uint32_t callsEnoughFor(std::span<const uint32_t> word) const;
   Content contentOf(std::span<const uint32_t> word) const;
   uint64_t valuesOf(std::span<const uint32_t> calls) const;
+  uint64_t parametersFor(std::span<const uint32_t> reductions) const;
   bool isWholeModel(std::span<const uint32_t> reductions) const;
   bool isShardedModel(const Content& content) const;
   uint32_t callsPerStep(std::span<const uint32_t> reductions) const;
@@ -171,8 +173,8 @@ class Sequence {
 
   std::vector<GradientCall> small_;  // since the last call of the period
   PeriodFinder finder_;
-  uint64_t parameters_ = 0;  // values broadcast before the first reduction
-  uint64_t gathered_ = 0;    // and gathered
+  // Before the first reduction: values broadcast, bytes, and values gathered.
+  uint64_t parameters_ = 0, untyped_ = 0, gathered_ = 0;
   bool hasReduced_ = false;
 };
 

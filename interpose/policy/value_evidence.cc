@@ -155,4 +155,15 @@ ValueVerdict judgeValues(std::span<const SampledCall> calls, const SampledRuns& 
   return steady ? ValueVerdict::steady : ValueVerdict::unsuspicious;
 }
 
+bool areAlikeInTime(std::span<const SampledCall> calls) {
+  uint32_t nPairs = 0;
+  for (size_t i = 1; i < calls.size(); ++i) {
+    const std::vector<float>&before = calls[i - 1].output, &now = calls[i].output;
+    if (before.size() != now.size() || !isMeasured(before) || !isMeasured(now)) return false;
+    if (cosineOf(before, now) < kAlike) return false;
+    ++nPairs;
+  }
+  return nPairs > 0;
+}
+
 }  // namespace cinch

@@ -40,6 +40,9 @@ struct Vetoes {
 ValueVerdict judgeValues(std::span<const SampledCall> calls, const SampledRuns& runs, int nRanks,
                          const Vetoes& vetoes = {});
 
+// Whether successive results of a gather are alike, as weights are.
+bool areAlikeInTime(std::span<const SampledCall> calls);
+
 // How many calls of a site pass to be measured: successive results are compared.
 inline constexpr uint32_t kMeasuredCalls = 2;
 

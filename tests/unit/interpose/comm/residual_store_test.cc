@@ -17,7 +17,7 @@ namespace {
 using test::fakeDevice;
 using test::fakeDeviceTable;
 
-constexpr ResidualOwner kOwner{2, 1};
+constexpr ResidualOwner kStoreOwner{2, 1};
 constexpr uint64_t kCount = 5000;
 
 using Bytes = std::vector<uint8_t>;
@@ -46,7 +46,7 @@ class ResidualStoreTest : public testing::Test {
   std::unique_ptr<Slot> makeSlot(const Kind& kind) {
     const CollectivePlan plan =
         planCollective({CallKind::allReduce, OpClass::sum, ncclFloat32, kind.count},
-                       ElementType::fp32, codec::formatOf("q4"), kOwner.rank, kOwner.nRanks);
+                       ElementType::fp32, codec::formatOf("q4"), kStoreOwner.rank, kStoreOwner.nRanks);
     const CodingRule rule{.gain = kind.gain, .residualType = kind.type};
     auto slot =
         std::make_unique<Slot>(kind.identity, "slot " + std::to_string(kind.identity), plan, rule,
@@ -97,7 +97,7 @@ class ResidualStoreTest : public testing::Test {
     return slots;
   }
 
-  ResidualStore store() const { return {folder_, kOwner, "communicator"}; }
+  ResidualStore store() const { return {folder_, kStoreOwner, "communicator"}; }
   void save(const ResidualStore::Slots& slots) { store().save(fakeDeviceTable(), slots); }
   // What slots of these kinds start from; a call of each has begun.
   ResidualStore::Slots load(const std::vector<Kind>& kinds) {
@@ -299,7 +299,7 @@ TEST_F(ResidualStoreTest, AResidualStaysWithItsValueWhenShardsMove) {
   ASSERT_TRUE(slot.changePlan(fakeDeviceTable(), coarseAtFirst).ok());
   ASSERT_TRUE(slot.enterPlan(fakeDeviceTable(), nullptr).ok());
   use(slot, 1);
-  const uint64_t ownedFirst = slot.planInForce().layout.firstElem(kOwner.rank);
+  const uint64_t ownedFirst = slot.planInForce().layout.firstElem(kStoreOwner.rank);
   ASSERT_GT(ownedFirst, kValues / 2) << "less than half of the bucket is this rank's";
   save(before);
 

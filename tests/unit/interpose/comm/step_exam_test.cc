@@ -51,6 +51,13 @@ class StepExamTest : public testing::Test {
     exam_->beginCall(site, {input.data(), input.size(), ncclFloat32}, nullptr);
     exam_->endCall(site, {output.data(), output.size(), ncclFloat32}, nullptr);
   }
+  static std::vector<float> draw(uint32_t seed) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> value;
+    std::vector<float> values(kBucketCount);
+    for (float& one : values) one = value(random);
+    return values;
+  }
   void steps(uint32_t n) {
     for (uint32_t i = 0; i < n; ++i)
       for (const uint32_t site : {kExamined, kOther}) call(site);
@@ -61,6 +68,43 @@ class StepExamTest : public testing::Test {
   std::unique_ptr<StepExam> exam_;
   std::mt19937 random_{1};
 };
+
+// A ReduceScatter and a gather of as large shards, which says what is scattered.
+TrainingStep gatherAndScatter() {
+  TrainingStep step{
+      .calls = {{{CallKind::allGather, OpClass::none, ncclFloat32, kBucketCount}, 0, false, true},
+                {{CallKind::reduceScatter, OpClass::sum, ncclFloat32, kBucketCount}, 0, true}}};
+  step.watchGathers();
+  return step;
+}
+
+TEST_F(StepExamTest, AGatherIsMeasuredBeforeVotesAndAgainWithTheOthers) {
+  constexpr uint32_t kScatter = 0, kGather = 1;
+  exam_ = std::make_unique<StepExam>(2, 8, gatherAndScatter(), resources_, 2);
+  ASSERT_EQ(exam_->siteAt(0), kGather);
+  ASSERT_EQ(exam_->siteAt(1), kScatter);
+  const std::vector<float> weights = draw(1), features = draw(2);
+  const auto step = [&](const std::vector<float>& gathered, uint32_t seed) {
+    exam_->note(1, {Caller::autograd});
+    for (const auto& [site, values] : {std::pair(kScatter, draw(seed)), {kGather, gathered}}) {
+      exam_->beginCall(site, {values.data(), values.size(), ncclFloat32}, nullptr);
+      const std::vector<float> result = site == kGather ? values : draw(seed + 100);
+      exam_->endCall(site, {result.data(), result.size(), ncclFloat32}, nullptr);
+    }
+  };
+  step(weights, 10);
+  EXPECT_TRUE(exam_->takeUnvoted(false).empty());
+  step(features, 11);
+  EXPECT_EQ(exam_->takeUnvoted(false), (std::vector<uint32_t>{kScatter}));
+  EXPECT_EQ(found(kScatter), Evidence::ambiguous) << "what is gathered differs";
+  exam_->decide(kScatter, Evidence::ambiguous);
+  for (uint64_t ordinal = 0; exam_->phase(kScatter) == StepExam::Phase::decided; ++ordinal)
+    exam_->askAgain(kScatter, ordinal);
+  EXPECT_EQ(exam_->phase(kGather), StepExam::Phase::measuring);
+  for (const uint32_t seed : {12, 13}) step(weights, seed);
+  EXPECT_EQ(exam_->takeUnvoted(false), (std::vector<uint32_t>{kScatter}));
+  EXPECT_EQ(found(kScatter), Evidence::returnsAsWeights);
+}
 
 TEST_F(StepExamTest, AllSitesAreVotedOnOnceAllHaveBeenMeasured) {
   steps(kMeasuredCalls - 1);

@@ -24,9 +24,10 @@ class PlacedCalls : public test::JobTest {
   }
   CommState& comm() { return *ranks_[0]->comm; }
   // The parameters that the gradients are of are broadcast first, as PyTorch DDP does.
-  void broadcast(size_t nParameters) {
+  void broadcast(size_t nParameters, int root = 0) {
     for (const auto& rank : ranks_) {
-      rank->comm->decide({CallKind::broadcast, OpClass::none, ncclFloat32, nParameters}, nullptr);
+      rank->comm->decide({CallKind::broadcast, OpClass::none, ncclFloat32, nParameters}, nullptr,
+                         nullptr, root);
       rank->comm->confirm();
     }
   }
@@ -134,6 +135,26 @@ TEST_F(PlacedCalls, RefusedCallsHaveNoPlace) {
             ncclSuccess);
   steps(2, {&first, &last});
   for (const auto& [name, n] : test::compressedCalls(comm())) EXPECT_EQ(n, before.at(name) + 2);
+}
+
+// An evaluation gathers predictions of unequal sizes, which PyTorch does by a broadcast from each
+// rank; some other broadcast is of new parameters.
+TEST_F(PlacedCalls, AListThatIsGatheredIsNoNewModel) {
+  const Work first(ranks_, kAllReduce, kCount), last(ranks_, kAllReduce, kCount + 1);
+  broadcast(2 * kCount + 1);
+  steps(kStepsToLearn, {&first, &last});
+  for (uint32_t evaluation = 0; evaluation < 3; ++evaluation) {
+    const auto before = test::compressedCalls(comm());
+    broadcast(kCount + 16 * evaluation, 0);
+    broadcast(kCount + 16 * evaluation + 8, 1);
+    steps(3, {&first, &last});
+    for (const auto& [name, n] : test::compressedCalls(comm())) EXPECT_EQ(n, before.at(name) + 3);
+  }
+  EXPECT_EQ(resets(first), 3u) << "of a kind of call that was not known, nobody knows what follows";
+  const auto before = test::compressedCalls(comm());
+  broadcast(kCount + 100, 0);
+  steps(2, {&first, &last});
+  EXPECT_EQ(test::compressedCalls(comm()), before);
 }
 
 }  // namespace

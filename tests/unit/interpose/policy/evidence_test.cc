@@ -32,6 +32,8 @@ struct Period {
   bool isPlaced = true, isSharded = false;
   std::optional<uint64_t> parameters{};  // else what is reduced
   bool isAutogradAlone = false;
+  bool isOfShard = false;       // what a ReduceScatter elsewhere has returned
+  bool gathersWeights = false;  // where gathers are watched
 };
 
 StepEvidence stepOf(const Period& period) {
@@ -47,10 +49,16 @@ StepEvidence stepOf(const Period& period) {
     slot += !isGather;
     reduced += isGather ? 0 : made.count;
   }
+  step.watchGathers();
   step.parameters = period.parameters.value_or(period.isSharded ? 0 : reduced);
   StepEvidence evidence(step);
   for (uint32_t i = 0; i < period.calls.size(); ++i)
-    evidence.note(i, {period.calls[i].caller, {}, period.isAutogradAlone});
+    evidence.note(i, {.caller = period.calls[i].caller,
+                      .isAutogradAlone = period.isAutogradAlone,
+                      .reducesBeside = period.isOfShard,
+                      .isOfShard = period.isOfShard});
+  for (uint32_t site = step.nSlots(); site < step.nSites(); ++site)
+    evidence.judgeGather(site, period.gathersWeights);
   for (uint32_t i = 0, of = 0; i < period.calls.size(); ++i)
     if (period.calls[i].kind != CallKind::allGather) evidence.judge(of++, period.calls[i].values);
   return evidence;
@@ -156,6 +164,54 @@ TEST(Evidence, ScattersFromAutogradThreads) {
   EXPECT_EQ(ambiguous(OpClass::preMulSum, 100), Evidence::averagesShards);
   EXPECT_EQ(ambiguous(OpClass::sum, 100), Evidence::ambiguous);
   EXPECT_EQ(ambiguous(OpClass::avg, 99), Evidence::ambiguous) << "not gathered again";
+}
+
+TEST(Evidence, WhatIsScatteredBesideWeightsThatAreGathered) {
+  Period period{.calls = {gathered(100), scattered(100, A)}, .isPlaced = false};
+  EXPECT_EQ(found(period), Evidence::ambiguous) << "features may be";
+  EXPECT_EQ(found(period, 0, {.codesGathers = true}), Evidence::returnsAsWeights);
+  period.gathersWeights = true;
+  EXPECT_EQ(found(period), Evidence::returnsAsWeights);
+  period.calls[1].values = ValueVerdict::alike;
+  EXPECT_EQ(found(period), Evidence::alike);
+  period.calls[1].values = ValueVerdict::tooFew;
+  EXPECT_EQ(found(period), Evidence::tooFewValues);
+  period.calls = {gathered(99), scattered(100, A)};
+  EXPECT_EQ(found(period), Evidence::ambiguous) << "of other shards";
+  period.calls = {gathered(100), scattered(100, A), scattered(50, A)};
+  EXPECT_EQ(found(period, 0), Evidence::returnsAsWeights);
+  EXPECT_EQ(found(period, 1), Evidence::ambiguous);
+  period.calls = {gathered(100), reduced(100, A)};
+  EXPECT_EQ(found(period), Evidence::ambiguous) << "nothing is scattered";
+}
+
+TEST(Evidence, WhatTheMainThreadScattersOnlyWhereTheProcessTrains) {
+  Period period{
+      .calls = {scattered(100, O), gathered(100)}, .isPlaced = false, .gathersWeights = true};
+  EXPECT_EQ(found(period), Evidence::ambiguous) << "a solver does the same";
+  const ProcessFacts trains{.hasAutogradThreads = true};
+  EXPECT_EQ(found(period, 0, trains), Evidence::returnsAsWeights);
+  EXPECT_EQ(found(period, 0, {.reducesFromAutograd = true, .hasAutogradThreads = true}),
+            Evidence::anotherThread);
+  period.calls[0].values = ValueVerdict::steady;
+  EXPECT_EQ(found(period, 0, trains), Evidence::ambiguous);
+  period.calls[0].values = ValueVerdict::unsuspicious;
+  period.calls.push_back(reduced(50, O));
+  EXPECT_EQ(found(period, 0, trains), Evidence::ambiguous) << "something else beside it";
+  period.calls.pop_back();
+  period.gathersWeights = false;
+  EXPECT_EQ(found(period, 0, trains), Evidence::ambiguous);
+}
+
+TEST(Evidence, ShardsThatAreReducedAgainBetweenGroups) {
+  Period period{.calls = {reduced(100, A)}, .isPlaced = false, .isOfShard = true};
+  EXPECT_EQ(found(period), Evidence::ofShard);
+  period.calls.push_back(reduced(200, O));
+  EXPECT_EQ(found(period), Evidence::ambiguous);
+  period.calls = {reduced(100, O)};
+  EXPECT_EQ(found(period, 0, kAutogradElsewhere), Evidence::anotherThread);
+  period.calls = {reduced(100, A, ValueVerdict::integers)};
+  EXPECT_EQ(found(period), Evidence::integers);
 }
 
 TEST(Evidence, WithoutAutogradThreadsTheWholeModelInTwoSignatures) {

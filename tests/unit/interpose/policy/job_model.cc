@@ -46,7 +46,11 @@ bool JobModel::call(const Signature& signature, std::span<const Caller> callers,
   for (size_t rank = 0; rank < callers.size(); ++rank)
     origins.push_back(callers_[rank].note(
         signature, seen ? std::optional(seen->index) : std::nullopt, large, callers[rank]));
-  for (CallOrigin& origin : origins) origin.reducesBeside = reducesBeside_;
+  for (CallOrigin& origin : origins) {
+    origin.reducesBeside = reducesBeside_;
+    origin.isOfShard = scatteredBeside_ == signature.count;
+  }
+  scatteredBeside_.reset();
   if (expected) noteOrigins(*expected, origins);
   sequence_.commit();
   if (!seen) return false;
@@ -56,9 +60,20 @@ bool JobModel::call(const Signature& signature, std::span<const Caller> callers,
     askAgain(seen->before);
     return examine(callers, sampleOf);
   }
+  if (signature.kind == CallKind::allGather && expected && exam_)
+    measureGather(expected->position, callers, sampleOf);
   if (reason == Reason::unplaced && expected && exam_)
     measureWhileLost(*expected, callers, sampleOf);
   return false;
+}
+
+void JobModel::measureGather(uint32_t position, std::span<const Caller> callers,
+                             const SampleOf& sampleOf) {
+  if (exam_->period != sequence_.learned()) return;
+  const TrainingStep::Call& gather = exam_->ranks.front().step().calls[position];
+  if (!gather.isWatched) return;
+  Site& site = exam_->sites[gather.slot];
+  if (site.phase == Phase::measuring) measure(site, callers, sampleOf, true);
 }
 
 // As StepTracker and endMeasured() do: the ranks vote when the position is known again.
@@ -71,6 +86,11 @@ void JobModel::measureWhileLost(const Place& expected, std::span<const Caller> c
 }
 
 void JobModel::noteElsewhere(const Signature& signature, std::span<const Caller> callers) {
+  const bool isFromAutograd =
+      facts_.seesThreads && std::ranges::count(callers, Caller::autograd) > 0;
+  scatteredBeside_.reset();
+  if (signature.kind == CallKind::reduceScatter && isFromAutograd)
+    scatteredBeside_ = signature.count;
   if (tellsThreadsApart(signature) && facts_.seesThreads)
     reducesBeside_ = reducesBeside_ || std::ranges::count(callers, Caller::autograd) > 0;
   noteReduction(signature, callers);
@@ -109,8 +129,11 @@ void JobModel::openExam(const Place& expected, size_t nRanks) {
     exam_->period = sequence_.learned();
     exam_->epoch = epoch;
     exam_->ranks.assign(nRanks, nothing);
-    exam_->sites.resize(nothing.step().nSlots());
-    for (Site& site : exam_->sites) site.samples.resize(nRanks);
+    exam_->sites.resize(nothing.step().nSites());
+    for (uint32_t i = 0; i < exam_->sites.size(); ++i) {
+      exam_->sites[i].samples.resize(nRanks);
+      exam_->sites[i].isGather = i >= nothing.step().nSlots();
+    }
   }
   if (exam_->epoch != epoch) reopen(epoch);
 }
@@ -124,7 +147,9 @@ void JobModel::reopen(uint32_t epoch) {
     for (auto& ofRank : samples)
       while (ofRank.size() > kMeasuredCalls) ofRank.erase(ofRank.begin());
     const uint32_t nKept = std::min(site.nCalls, kMeasuredCalls);
+    const bool isGather = site.isGather;
     site = {};
+    site.isGather = isGather;
     site.samples = std::move(samples);
     site.nCalls = nKept;
     site.nNeeded = std::max(nKept + 1, kMeasuredCalls);
@@ -175,7 +200,8 @@ void JobModel::measure(Site& site, std::span<const Caller> callers, const Sample
   if (site.callers.empty()) site.callers.assign(callers.begin(), callers.end());
   for (size_t rank = 0; rank < callers.size(); ++rank) site.samples[rank].push_back(sampleOf(rank));
   if (++site.nCalls < site.nNeeded) return;
-  site.phase = Phase::voting;
+  site.phase = site.isGather ? Phase::decided : Phase::voting;
+  if (site.isGather) site.outcome = Evidence::ambiguous;
   if (isPlaced) vote(false);
 }
 
@@ -195,9 +221,15 @@ void JobModel::vote(bool isUrgent) {
 
 void JobModel::judge() {
   for (size_t rank = 0; rank < exam_->ranks.size(); ++rank)
-    for (uint32_t site = 0; site < exam_->sites.size(); ++site)
-      exam_->ranks[rank].judge(site, judgeValues(exam_->sites[site].samples[rank], facts_.runs,
-                                                 facts_.nRanks, facts_.vetoes));
+    for (uint32_t i = 0; i < exam_->sites.size(); ++i) {
+      const Site& site = exam_->sites[i];
+      const std::vector<SampledCall>& calls = site.samples[rank];
+      if (site.isGather)
+        exam_->ranks[rank].judgeGather(i, areAlikeInTime(calls));
+      else
+        exam_->ranks[rank].judge(i,
+                                 judgeValues(calls, facts_.runs, facts_.nRanks, facts_.vetoes));
+    }
 }
 
 // Rank 0 needs evidence, the others only must not see the contrary.
@@ -205,7 +237,8 @@ Evidence JobModel::count(uint32_t site) const {
   std::vector<Evidence> found;
   for (size_t rank = 0; rank < exam_->ranks.size(); ++rank)
     found.push_back(
-        exam_->ranks[rank].of(site, {.reducesFromAutograd = reducesFromAutograd_[rank]}));
+        exam_->ranks[rank].of(site, {.reducesFromAutograd = reducesFromAutograd_[rank],
+                                     .hasAutogradThreads = facts_.hasAutogradThreads}));
   const bool hasVeto = std::any_of(found.begin() + 1, found.end(), isVeto);
   return isGradient(found.front()) && hasVeto ? Evidence::anotherRank : found.front();
 }

@@ -27,7 +27,8 @@ struct JobFacts {
   Params params = defaultSettings();
   Vetoes vetoes{};
   SampledRuns runs{};       // of the values that are asked for
-  bool seesThreads = true;  // else all calls seem to come from threads that are not autograd's
+  bool hasAutogradThreads = true;  // in the processes, whether they reduce or not
+  bool seesThreads = true;         // else all calls seem to come from threads that are not autograd's
 };
 
 class JobModel {
@@ -58,6 +59,7 @@ class JobModel {
     Evidence outcome = Evidence::notTheModel;
     std::optional<uint64_t> again;
     bool hasVoted = false, isClosed = false;
+    bool isGather = false;
     int nCallsToGetReady = 0;
     std::vector<Caller> callers;                    // by rank, of its first measured call
     std::vector<std::vector<SampledCall>> samples;  // by rank
@@ -78,6 +80,8 @@ class JobModel {
   bool examine(std::span<const Caller> callers, const SampleOf& sampleOf);
   void measureWhileLost(const Place& expected, std::span<const Caller> callers,
                         const SampleOf& sampleOf);
+  void measureGather(uint32_t position, std::span<const Caller> callers,
+                     const SampleOf& sampleOf);
   void measure(Site& site, std::span<const Caller> callers, const SampleOf& sampleOf,
                bool isPlaced);
   void vote(bool isUrgent);
@@ -91,6 +95,8 @@ class JobModel {
   Place place_;
   std::vector<bool> reducesFromAutograd_;  // by rank
   bool reducesBeside_ = false;             // on another communicator
+  // What autograd threads have just scattered there: buffers are not recorded of results.
+  std::optional<uint64_t> scatteredBeside_;
   std::vector<Callers> callers_;           // by rank
   std::unique_ptr<Exam> exam_;
 };

@@ -134,7 +134,7 @@ TEST(Sequence, EqualPartsOfAStepKeepSlotsOfTheirOwn) {
 }
 
 TEST(Sequence, CallsThatLookAlikeAreAmbiguous) {
-  for (const std::string step : {"A", "As", "AAAAs", "AQ", "QQAA"}) {
+  for (const std::string step : {"A", "As", "AAAAs", "AQ", "AQAQ"}) {
     Stream stream("AA");
     stream.steps(2 * kManySteps, step);
     ASSERT_NE(stream.sequence.period(), 0u) << step;
@@ -142,6 +142,54 @@ TEST(Sequence, CallsThatLookAlikeAreAmbiguous) {
       const auto expected = isLargeLetter(letter) ? Place::Kind::ambiguous : Place::Kind::unknown;
       EXPECT_EQ(stream.call(letter).kind, expected) << letter << " of " << step;
     }
+  }
+}
+
+// DeepSpeed's buckets have one size, and what is left is small; the weights are gathered next.
+TEST(Sequence, EqualCallsAreToldApartByWhatComesBetweenSteps) {
+  for (const std::string step : {"AAAAQ", "QAAAAs", "AAQ"}) {
+    const auto model = static_cast<size_t>(std::ranges::count(step, 'A'));
+    Stream stream(std::string(model, 'A'));
+    stream.steps(4, step);
+    std::set<uint32_t> slots;
+    for (const char letter : step) {
+      const Place place = stream.call(letter);
+      if (letter != 'A') continue;
+      EXPECT_EQ(place.kind, Place::Kind::known) << step;
+      slots.insert(place.slot);
+    }
+    EXPECT_EQ(slots.size(), model) << step;
+  }
+}
+
+TEST(Sequence, ParametersMayBeBroadcastAsBytes) {
+  const uint64_t model = signatureOf('A').count + signatureOf('B').count;
+  struct Case {
+    uint64_t bytes;
+    Place::Kind expected;
+  };
+  for (const auto& [bytes, expected] :
+       {Case{4 * model, Place::Kind::known}, Case{2 * model, Place::Kind::known},
+        Case{model, Place::Kind::ambiguous}, Case{3 * model, Place::Kind::ambiguous}}) {
+    Stream stream;
+    for (uint32_t part = 0; part < 8; ++part)
+      stream.sequence.observe({CallKind::broadcast, OpClass::none, ncclUint8, bytes / 8}, 210,
+                              true);
+    stream.sequence.commit();
+    stream.steps(kManySteps, "ABs");
+    EXPECT_EQ(stream.call('A').kind, expected) << bytes;
+    EXPECT_EQ(stream.sequence.step().isWhole(model), expected == Place::Kind::known) << bytes;
+  }
+}
+
+// A model is wrapped again on its communicator, and broadcast by the same call.
+TEST(Sequence, ParametersThatComeAgainCountAnew) {
+  Stream stream("AB");
+  for (int wrapped = 0; wrapped < 3; ++wrapped) {
+    stream.steps(4, "ABs");
+    EXPECT_TRUE(stream.isKnown('A')) << wrapped;
+    EXPECT_TRUE(stream.isKnown('B')) << wrapped;
+    stream.broadcast("AB");
   }
 }
 

@@ -16,28 +16,15 @@ using TraceNames = std::set<std::string>;
 // - Horovod's buffers, whose content is a matter of time;
 // - ddp_deep and ddp_resnet50, which were recorded with the same batches on both ranks: the input
 //   is the result then, as weights are, which is a veto;
-// - the AllReduce of hybrid sharding: autograd threads reduce on two communicators there, as they
-//   do where layers are split;
 // - ddp_powersgd_hook, whose large reductions end in the fifth step, while they are measured.
 const TraceNames kNeverCompressed = {"ddp_counts_beside_gradients",
                                      "ddp_deep",
                                      "ddp_powersgd_hook",
                                      "ddp_resnet50",
-                                     "deepspeed_zero1",
-                                     "deepspeed_zero1_bf16",
-                                     "deepspeed_zero2",
-                                     "deepspeed_zero2_bf16",
-                                     "fsdp1_hybrid",
-                                     "fsdp1_one_unit",
-                                     "fsdp1_one_unit_old",
-                                     "fsdp1_units",
-                                     "fsdp1_units_old",
                                      "horovod",
                                      "jax_scan",
                                      "loop_over_gradients",
                                      "megatron_ddp",
-                                     "megatron_ddp_with_overlap",
-                                     "megatron_distributed_optimizer",
                                      "megatron_tensor_and_data_parallel",
                                      "megatron_tensor_parallel",
                                      "zero1_deep",
@@ -55,7 +42,6 @@ const TraceNames kPartlyCompressed = {"accelerate_accumulation",
                                       "ema_of_weights",
                                       "fsdp2_deep_evaluations",
                                       "fsdp2_deep_hybrid",
-                                      "fsdp2_hybrid",
                                       "weights_averaged_at_each_stage",
                                       "zero3_deep"};
 

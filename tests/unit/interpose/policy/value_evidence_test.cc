@@ -305,5 +305,24 @@ TEST(JudgeValues, ZerosBetweenStepsAreLeftOut) {
   EXPECT_EQ(job.judge(), ValueVerdict::unsuspicious) << "an unused parameter";
 }
 
+TEST(AreAlikeInTime, WeightsThatAreTrainedAreAndFeaturesAreNot) {
+  Noise noise(3);
+  const Values weights = noise();
+  EXPECT_TRUE(areAlikeInTime(std::vector<SampledCall>{
+      {{}, weights}, {{}, weights + noise(0.03)}, {{}, weights + noise(0.03)}}));
+  EXPECT_FALSE(areAlikeInTime(
+      std::vector<SampledCall>{{{}, weights}, {{}, weights + noise(0.03)}, {{}, noise()}}));
+  EXPECT_FALSE(areAlikeInTime(std::vector<SampledCall>{{{}, noise()}, {{}, noise()}}));
+}
+
+TEST(AreAlikeInTime, NothingIsKnownOfOneGatherOrOfZeros) {
+  Noise noise(3);
+  const Values weights = noise(), zeros(kValues);
+  EXPECT_FALSE(areAlikeInTime({}));
+  EXPECT_FALSE(areAlikeInTime(std::vector<SampledCall>{{{}, weights}}));
+  EXPECT_FALSE(areAlikeInTime(std::vector<SampledCall>{{{}, zeros}, {{}, zeros}}));
+  EXPECT_FALSE(areAlikeInTime(std::vector<SampledCall>{{{}, weights}, {{}, noise(1, 64)}}));
+}
+
 }  // namespace
 }  // namespace cinch
