@@ -28,13 +28,14 @@ StepTracker::Observed StepTracker::observe(const Signature& signature,
   const CallOrigin origin = originOf(made, buffer_dev);
   noteParameters(signature, isLarge, buffer_dev);
   const bool isHeld = listGathers_.hold(made, root);
-  for (const ListGathers::Call& broadcast : listGathers_.released()) placeOf(broadcast);
+  for (const auto& broadcast : listGathers_.released())
+    sequence_.observe(broadcast.signature, broadcast.index, broadcast.isLarge);
   if (listGathers_.hasGathered()) noteGather(made);
   if (isHeld) return {};
-  Observed call{placeOf(made)};
-  if (!index) return call;
+  const auto whileLost = index ? sequence().expected(*index) : std::nullopt;
+  Observed call{sequence_.observe(signature, index, isLarge)};
   const bool isLost = call.place.kind == Place::Kind::unknown;
-  const auto expected = isLost ? sequence_.expected(*index) : call.place;
+  const auto expected = isLost ? whileLost : call.place;
   if (!expected) return call;
   if (!openExam(*expected, isLost)) return call;
   call.contrary = exam_->note(expected->position, origin,
@@ -57,12 +58,6 @@ void StepTracker::noteGather(const ListGathers::Call& last) {
   callers_.note(gather, std::nullopt, last.isLarge, currentCaller());
 }
 
-Place StepTracker::placeOf(const ListGathers::Call& call) {
-  const auto& [signature, index, isLarge] = call;
-  return index ? sequence_.observe(signature, *index, isLarge)
-               : sequence_.observeUnknown(signature, isLarge);
-}
-
 void StepTracker::commit() {
   listGathers_.commit();
   sequence_.commit();
@@ -72,7 +67,7 @@ void StepTracker::noteParameters(const Signature& signature, bool isLarge, const
   // As many tensors as there may be signatures.
   if (parameters_.size() == SignatureTable::kMaxSignatures || buffer_dev == nullptr) return;
   const bool isOfFloats = isLarge && isCompressibleType(signature.dataType);
-  if (signature.kind == CallKind::broadcast && isOfFloats && !sequence_.hasReduced())
+  if (signature.kind == CallKind::broadcast && isOfFloats && !sequence().hasReduced())
     parameters_.insert(buffer_dev);
 }
 
@@ -80,21 +75,27 @@ void StepTracker::noteParameters(const Signature& signature, bool isLarge, const
 // something else now. The epoch in which it will go on is the next one.
 bool StepTracker::openExam(const Place& place, bool isLost) {
   const uint32_t epoch = place.epoch + (isLost ? 1 : 0);
-  if (!exam_ || exam_->period != sequence_.learned()) {
+  if (!exam_ || exam_->period != sequence().learned()) {
     if (isLost) return false;
-    const auto before =
-        std::exchange(exam_, std::make_shared<StepExam>(sequence_.learned(), epoch,
-                                                        sequence_.step(), resources_, nRanks_));
-    if (before && !before->hasArrived()) keepUntilArrived(before);
+    closeExam();
+    exam_ = std::make_shared<StepExam>(sequence().learned(), epoch, sequence().step(), resources_,
+                                       nRanks_);
   }
   if (exam_->epoch() != epoch) exam_->reopen(epoch);
   return true;
+}
+
+void StepTracker::closeExam() {
+  const auto before = std::exchange(exam_, nullptr);
+  if (before && !before->hasArrived()) keepUntilArrived(before);
 }
 
 void StepTracker::takeBack() {
   listGathers_.takeBack();
   sequence_.takeBack();
   if (exam_) exam_->takeBack();
+  // Another period may get its number.
+  if (exam_ && exam_->period > sequence().learned()) closeExam();
 }
 
 }  // namespace cinch

@@ -10,7 +10,7 @@
 #include "interpose/comm/passthrough_notice.h"
 #include "interpose/comm/step_exam.h"
 #include "interpose/policy/list_gathers.h"
-#include "interpose/policy/sequence.h"
+#include "interpose/policy/tentative_sequence.h"
 
 namespace cinch {
 
@@ -42,21 +42,21 @@ class StepTracker {
   void commit();
   void takeBack();
 
-  const Sequence& sequence() const { return sequence_; }
+  const Sequence& sequence() const { return sequence_.now(); }
 
   PassthroughNotice notice;
 
  private:
   bool openExam(const Place& place, bool isLost);
+  void closeExam();
   CallOrigin originOf(const ListGathers::Call& call, const void* buffer_dev);
   void noteGather(const ListGathers::Call& last);  // that ended with this call
-  Place placeOf(const ListGathers::Call& call);
   void noteParameters(const Signature& signature, bool isLarge, const void* buffer_dev);
 
   const CommResources& resources_;
   const int nRanks_;
   ListGathers listGathers_;
-  Sequence sequence_;
+  TentativeSequence sequence_;
   Callers callers_;
   std::shared_ptr<StepExam> exam_;  // of the learned period
   // Buffers that were broadcast before the first reduction. Where their memory was freed and holds

@@ -12,6 +12,8 @@ constexpr size_t kMostSmall = 4096;
 // How often an ambiguous period has to have repeated itself. Its exam takes three calls, and
 // getting ready two: it is compressed from its tenth time on.
 constexpr uint32_t kTimesAmbiguous = 3;
+// Looked for with each call. What comes in more than so many shapes is no exception.
+constexpr size_t kMostBeside = 16;
 // Longer runs need not be told apart.
 constexpr uint32_t kLongRun = 2 * PeriodFinder::kMaxPeriod;
 
@@ -68,67 +70,45 @@ Place Sequence::observe(const Signature& signature, uint32_t index, bool isLarge
   symbol.signature = signature;
   symbol.isLarge = isLarge;
   ++symbol.times;
-  pending_.push_back({index, cursor_.position, isNewParameters(index), false});
-  const Place place = follow(pending_.back());
-  pending_.back().isOnTrack = cursor_.isOnTrack;
+  const Observed call{index, cursor_.position, isNewParameters(index)};
+  const bool wasOnTrack = cursor_.isOnTrack, wasYoung = period_.isYoung(heldFor_);
+  const Place place = follow(call);
+  countParameters(call);
+  if (cursor_.isOnTrack) {
+    keep(call);
+    if (wasYoung && symbol.isOfStep()) finder_.feed(index, symbol.isLargeReduction());
+    return place;
+  }
+  if (wasOnTrack) lose(call);
+  if (call.bringsParameters || !symbol.isOfStep()) return place;
+  rejoin(index);
+  if (!cursor_.isOnTrack) learn(index);
   return place;
 }
 
-void Sequence::takeBack() {
-  for (const Observed& call : pending_) --symbols_[call.symbol].times;
-  pending_.clear();
-  cursor_ = committed_;
-}
-
-void Sequence::commit() {
-  const bool wasYoung = period_.isYoung(heldFor_);
-  if (committed_.isOnTrack && !cursor_.isOnTrack) lose();
-  for (const Observed& call : pending_) {
-    countParameters(call);
-    if (!call.isOnTrack) {
-      relearn(call);
-      continue;
-    }
-    keep(call);
-    const Symbol& symbol = symbols_[call.symbol];
-    if (wasYoung && symbol.isOfStep()) finder_.feed(call.symbol, symbol.isLargeReduction());
-  }
-  pending_.clear();
-  committed_ = cursor_;
-}
-
-// Of a call that has its place in the period, or none. A later call of its group may have ended the
-// period: there is nothing to keep then.
+// Of a call that has its place in the period, or none.
 void Sequence::keep(const Observed& call) {
-  if (period_.word.empty()) return;
   const Signature& signature = symbols_[call.symbol].signature;
   if (!isIgnorable(call.symbol)) {
     heldFor_ += heldFor_ < kLongRun;
     period_.word[call.position].smallBefore = std::exchange(small_, {});
+    if (heldFor_ == 2 * period_.word.size()) takeForBeside();
   } else if (signature.kind == CallKind::allReduce && isCompressibleType(signature.dataType) &&
              small_.size() < kMostSmall) {
     small_.push_back({signature.dataType, signature.count, {}});
   }
 }
 
-void Sequence::relearn(const Observed& call) {
-  if (call.bringsParameters) return forget();
-  if (!symbols_[call.symbol].isOfStep()) return;
-  if (cursor_.isOnTrack) {  // since an earlier call of this commit
-    follow(call);
-    if (cursor_.isOnTrack) return;
-    lose();
-  }
-  rejoin(call.symbol);
-  if (!cursor_.isOnTrack) learn(call.symbol);
-}
-
 // --- A known period.
 
 // Losing count of anything else would put the calls after it in a wrong place.
 bool Sequence::isIgnorable(uint32_t symbol) const {
-  const bool isForeign = symbol >= period_.times.size() || period_.times[symbol] == 0;
-  return isForeign && !symbols_[symbol].isLargeReduction();
+  if (isOfPeriod(symbol)) return false;
+  return !symbols_[symbol].isLargeReduction() || std::ranges::count(period_.beside, symbol) > 0;
+}
+
+bool Sequence::isOfPeriod(uint32_t symbol) const {
+  return symbol < period_.times.size() && period_.times[symbol] > 0;
 }
 
 Place Sequence::follow(const Observed& call) {
@@ -147,8 +127,7 @@ Place Sequence::follow(const Observed& call) {
 }
 
 std::optional<Place> Sequence::expected(uint32_t index) const {
-  const bool isLost = !cursor_.isOnTrack && !committed_.isOnTrack;
-  if (!isLost || index >= period_.times.size() || period_.times[index] != 1) return std::nullopt;
+  if (cursor_.isOnTrack || index >= period_.times.size() || period_.times[index] != 1) return std::nullopt;
   const auto isIt = [index](const Step& step) { return step.symbol == index; };
   const auto found = std::ranges::find_if(period_.word, isIt);
   return Place{period_.kind, epoch_, found->slot,
@@ -182,13 +161,15 @@ bool Sequence::isNewParameters(uint32_t symbol) const {
 void Sequence::forget(bool isPartOfStream) {
   period_.word.clear();
   period_.times.clear();
+  period_.beside.clear();
   fits_.clear();
   small_.clear();
+  wentOn_ = false;
   cursor_ = {};
   if (!isPartOfStream) finder_.restart();
 }
 
-void Sequence::lose() {
+void Sequence::lose(const Observed& surprise) {
   if (period_.isYoung(heldFor_)) return forget(true);
   if (period_.kind != Place::Kind::known || heldFor_ < 2 * period_.word.size()) {
     finder_.broke(heldFor_);
@@ -196,6 +177,8 @@ void Sequence::lose() {
   }
   fits_.assign(period_.word.size(), 0);
   sinceLost_ = 0;
+  surprise_ = surprise;
+  wentOn_ = false;
   small_.clear();
   finder_.restart();
 }
@@ -206,18 +189,37 @@ void Sequence::rejoin(uint32_t symbol) {
   if (period_.word.empty() || isIgnorable(symbol)) return;
   const auto length = static_cast<uint32_t>(period_.word.size());
   int nFitting = 0;
-  for (uint32_t rotation = 0, position = sinceLost_; rotation < length; ++rotation) {
+  for (uint32_t rotation = 0, position = sinceLost_ % length; rotation < length; ++rotation) {
     fits_[rotation] = period_.word[position].symbol == symbol ? fits_[rotation] + 1 : 0;
     position = position + 1 < length ? position + 1 : 0;  // what comes next in this rotation
     if (fits_[rotation] < length) continue;
     cursor_ = {true, position};
     ++nFitting;
   }
-  sinceLost_ = (sinceLost_ + 1) % length;
+  ++sinceLost_;
   if (nFitting > 1) return forget();
   if (nFitting == 0) return;
+  if (!fitsParameters()) return forget(true);
+  wentOn_ = sinceLost_ == length + 1 && cursor_.position == surprise_.position;
   heldFor_ = 0;
   ++epoch_;
+}
+
+// Of another model the period is no step, though it may be a part of one.
+bool Sequence::fitsParameters() const {
+  if (period_.kind != Place::Kind::known) return true;
+  std::vector<uint32_t> word;
+  for (const Step& step : period_.word) word.push_back(step.symbol);
+  return contentOf(word).isWholeModel;
+}
+
+// The period went on where it had been before the surprise, for two periods by now: an average of
+// weights every so often, or the sums of an evaluation, which are ignored from now on. What comes
+// more often than that is a part of another period.
+void Sequence::takeForBeside() {
+  if (!std::exchange(wentOn_, false) || period_.beside.size() == kMostBeside) return;
+  const uint32_t symbol = surprise_.symbol;
+  if (!isIgnorable(symbol) && !isOfPeriod(symbol)) period_.beside.push_back(symbol);
 }
 
 std::vector<GradientCall> Sequence::gradients() const {
@@ -240,7 +242,8 @@ void Sequence::countParameters(const Observed& observed) {
   hasReduced_ = hasReduced_ || call.isLargeReduction();
   const bool isBroadcast =
       call.signature.kind == CallKind::broadcast && isCompressibleType(call.signature.dataType);
-  if (isBroadcast && hasReduced_ && (call.times == 1 || observed.bringsParameters)) {
+  const bool isNew = call.times == 1 || observed.bringsParameters;
+  if (isBroadcast && call.isLarge && hasReduced_ && isNew) {
     parameters_ = untyped_ = gathered_ = 0;
     hasReduced_ = false;
   }

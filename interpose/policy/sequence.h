@@ -16,8 +16,9 @@
 // - Calls that are not part of the period are ignored unless they are large reductions: what an
 //   evaluation gathers. Any other surprise ends the epoch, and the position is
 //   unknown until a whole period has been seen again. An ambiguous period is forgotten then, and so
-//   is one that holds for less than two periods.
-// - New parameters end an epoch, too.
+//   is one that holds for less than two periods. Where the period has gone on as if there had been
+//   no surprise, the next one like it is ignored: averages of weights every so often.
+// - New parameters end an epoch, too. The period goes on if they are as many as before.
 #pragma once
 
 #include <algorithm>
@@ -56,14 +57,10 @@ struct GradientCall {
 class Sequence {
  public:
   // The place of the next call. `index` is that of its signature, `isLarge` whether it moves enough
-  // bytes to matter. The call is taken for made once commit() is called.
+  // bytes to matter.
   Place observe(const Signature& signature, uint32_t index, bool isLarge);
   // The same for a call whose signature has no index any more: large ones are like no other.
   Place observeUnknown(const Signature& signature, bool isLarge);
-  // All calls observed since the last commit() or takeBack() were made, or were not.
-  void commit();
-  void takeBack();
-
   // How many calls of a period have the signature of that index; 1 where that is not known.
   uint32_t timesPerPeriod(uint32_t index) const {
     return index < period_.times.size() ? std::max(period_.times[index], 1u) : 1;
@@ -81,8 +78,8 @@ class Sequence {
   // it goes on after a surprise, in another epoch.
   TrainingStep step() const;
   uint32_t learned() const { return period_.number; }
-  // Of a call with that signature while the position is lost: where it belongs if the period goes
-  // on. None where the period has several such calls.
+  // Of a next call with that signature while the position is lost: where it belongs if the period
+  // goes on. None where the period has several such calls.
   std::optional<Place> expected(uint32_t index) const;
 
   // Whether a large reduction was made since parameters were broadcast.
@@ -101,7 +98,6 @@ class Sequence {
     uint32_t symbol;
     uint32_t position;  // in the learned period, where it has one
     bool bringsParameters;
-    bool isOnTrack;  // after this call
   };
   struct Cursor {
     bool isOnTrack = false;
@@ -119,6 +115,8 @@ class Sequence {
   struct Period {
     std::vector<Step> word;
     std::vector<uint32_t> times;  // that each symbol occurs in it
+    // Large reductions that are no part of it: it went on as if they had not been made.
+    std::vector<uint32_t> beside;
     Place::Kind kind = Place::Kind::unknown;
     bool isSharded = false;
     uint64_t parameters = 0;  // of the model that was broadcast
@@ -139,14 +137,16 @@ class Sequence {
 
   Place follow(const Observed& call);
   bool isIgnorable(uint32_t symbol) const;
+  bool isOfPeriod(uint32_t symbol) const;
   bool isNewParameters(uint32_t symbol) const;
   // The search for a period goes on with the calls before, where they may be part of one.
   void forget(bool isPartOfStream = false);
-  void lose();
+  void lose(const Observed& surprise);
   void keep(const Observed& call);
-  void relearn(const Observed& call);
   void countParameters(const Observed& observed);
   void rejoin(uint32_t symbol);
+  bool fitsParameters() const;
+  void takeForBeside();
   void learn(uint32_t symbol);
   void lock(uint32_t length);
 
@@ -158,18 +158,18 @@ class Sequence {
   bool isShardedModel(const Content& content) const;
   uint32_t callsPerStep(std::span<const uint32_t> reductions) const;
 
-  std::vector<Symbol> symbols_;    // by index of the signature
-  std::vector<Observed> pending_;  // not yet committed
-  Cursor cursor_, committed_;
-
+  std::vector<Symbol> symbols_;  // by index of the signature
+  Cursor cursor_;
   Period period_;
   // Its calls since the word began to repeat itself, or was seen whole again.
   uint32_t heldFor_ = 0;
   uint32_t epoch_ = 0;
-  // While lost: how many calls have fitted each rotation of the word, and how many had to, modulo
-  // its length.
+  // While lost: the call with which that began, how many calls have fitted each rotation of the
+  // word, and how many had to.
+  Observed surprise_{};
   std::vector<uint32_t> fits_;
   uint32_t sinceLost_ = 0;
+  bool wentOn_ = false;  // after that call, as if it had not been made
 
   std::vector<GradientCall> small_;  // since the last call of the period
   PeriodFinder finder_;

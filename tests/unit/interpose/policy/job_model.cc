@@ -36,12 +36,11 @@ bool JobModel::call(const Signature& signature, std::span<const Caller> callers,
   noteReduction(signature, callers);
   const auto seen = signatures_.observe(signature);
   const bool large = isLarge(facts_.params, comm_, signature);
+  const auto whileLost = seen ? sequence_.expected(seen->index) : std::nullopt;
   place_ = seen ? sequence_.observe(signature, seen->index, large)
                 : sequence_.observeUnknown(signature, large);
   const bool isLost = place_.kind == Place::Kind::unknown;
-  const auto expected = !seen    ? std::nullopt
-                        : isLost ? sequence_.expected(seen->index)
-                                 : std::optional(place_);
+  const auto expected = isLost || !seen ? whileLost : std::optional(place_);
   std::vector<CallOrigin> origins;
   for (size_t rank = 0; rank < callers.size(); ++rank)
     origins.push_back(callers_[rank].note(
@@ -52,7 +51,6 @@ bool JobModel::call(const Signature& signature, std::span<const Caller> callers,
   }
   scatteredBeside_.reset();
   if (expected) noteOrigins(*expected, origins);
-  sequence_.commit();
   if (!seen) return false;
   const History history{seen->before, place_, nullptr, sequence_.timesPerPeriod(seen->index)};
   const Reason reason = decide(facts_.params, comm_, signature, history);

@@ -16,7 +16,9 @@ using TraceNames = std::set<std::string>;
 // - Horovod's buffers, whose content is a matter of time;
 // - ddp_deep and ddp_resnet50, which were recorded with the same batches on both ranks: the input
 //   is the result then, as weights are, which is a veto;
-// - ddp_powersgd_hook, whose large reductions end in the fifth step, while they are measured.
+// - ddp_powersgd_hook, whose large reductions end in the fifth step, while they are measured;
+// - zero1_deep and zero2_deep, of which six steps were recorded.
+// Megatron-core's reductions come from the main thread, and nothing is gathered beside them.
 const TraceNames kNeverCompressed = {"ddp_counts_beside_gradients",
                                      "ddp_deep",
                                      "ddp_powersgd_hook",
@@ -31,9 +33,10 @@ const TraceNames kNeverCompressed = {"ddp_counts_beside_gradients",
                                      "zero2_deep"};
 // Gradients that are compressed later than in the twelfth step, or not again for long after an
 // evaluation or a change of the buckets: some steps should do. ddp_gan's generator gets the same
-// noise on both ranks, which is the veto again.
+// noise on both ranks, which is the veto again; who makes the broadcasts of a list is not recorded,
+// so that unequal gathers are taken for new parameters here; ddp_wrapped_three_times begins three
+// times.
 const TraceNames kPartlyCompressed = {"accelerate_accumulation",
-                                      "ddp_evaluation_by_reductions",
                                       "ddp_evaluation_with_unequal_gathers",
                                       "ddp_evaluation_with_unequal_gathers_old",
                                       "ddp_frozen_midway",
@@ -42,7 +45,6 @@ const TraceNames kPartlyCompressed = {"accelerate_accumulation",
                                       "ema_of_weights",
                                       "fsdp2_deep_evaluations",
                                       "fsdp2_deep_hybrid",
-                                      "weights_averaged_at_each_stage",
                                       "zero3_deep"};
 
 // Of all communicators of a trace.
