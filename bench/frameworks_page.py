@@ -104,12 +104,16 @@ def summary(rows):
     """What a reader wants to know first."""
     inexact = [row for row in rows if EXACT in row["wrong"]]
     missed = [row for row in rows if COMPRESSED in row["wrong"]]
-    right = [row for row in rows if row["compressible"] and not row["wrong"]]
+    right = [row for row in rows if row["compressible"] and not row["indistinct"] and not row["wrong"]]
+    indistinct = [row for row in rows if row["indistinct"]]
     untouched = [row for row in rows if not row["compressible"] and not row["wrong"]]
     text = [f"- **{len(right)} rows** have gradients, which are compressed, and all else is exact."]
     if missed:
         text.append(f"- **{len(missed)} rows** have gradients that are not compressed, or not for long: they train as "
                     f"without Cinch, and no faster: {names(missed)}.")
+    if indistinct:
+        text.append(f"- **{len(indistinct)} rows** have gradients that nothing tells from weights or states, and pass "
+                    f"unless a [rule](rules.md) names them: {names(indistinct)}.")
     if inexact:
         text.append(f"- **{len(inexact)} rows** have calls that carry no gradients and are compressed, which is wrong: "
                     f"set `CINCH_MODE=off` for programs like these: {names(inexact)}.")
@@ -125,6 +129,11 @@ def known(rows):
               row["known_failure"]] for row in found]
     return "## What is wrong\n\n" + "\n".join(
         ["| job | wrong today | right |", "| --- | --- | --- |", *("| " + " | ".join(line) + " |" for line in lines)])
+
+
+def told_apart_by_nothing(rows):
+    lines = [f"- `{row['job']}`: {row['indistinct']}" for row in rows if row["indistinct"]]
+    return "\n".join(["## Why some gradients pass\n", *lines]) if lines else ""
 
 
 def not_compared(rows):
@@ -143,7 +152,7 @@ def page(content, path):
     for family, title in FAMILIES.items():
         if found := [row for row in rows if row["family"] == family]:
             text.append(f"## {title}\n\n{rows_table(found)}")
-    return "\n\n".join(part for part in [*text, known(rows), not_compared(rows)] if part) + "\n"
+    return "\n\n".join(part for part in [*text, known(rows), told_apart_by_nothing(rows), not_compared(rows)] if part) + "\n"
 
 
 def newest():

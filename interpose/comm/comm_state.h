@@ -60,8 +60,8 @@ class CommState {
     std::optional<Evidence> contrary{};  // to its having been found a gradient
   };
   // `buffer_dev`: what the call reduces or broadcasts, where that is known; `root`: of a broadcast.
-  Decision decide(const Signature& signature, CUstream_st* stream,
-                  const void* buffer_dev = nullptr, int root = 0);
+  Decision decide(const Signature& signature, CUstream_st* stream, const void* buffer_dev = nullptr,
+                  int root = 0);
   // The calls that decide() counted since the last confirm() or takeBack() took place.
   void confirm() { steps_.commit(); }
   // They did not, `signature` among them.

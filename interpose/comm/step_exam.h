@@ -1,10 +1,10 @@
 // What the ranks find out about the reductions of one learned period before they compress any of
 // them: whether these are gradients (policy/evidence.h).
 //
-// Each site of the period, a reduction or a gather that says what reductions are of, is measured on kMeasuredCalls calls that pass. When they have arrived,
-// each rank votes on each site; rank 0 sends what it found before its vote. All ranks await the
-// outcome at a later call of the site than the one that casts the votes, since one thread may drive
-// several ranks in turn.
+// Each site of the period, a reduction or a gather that says what reductions are of, is measured on
+// kMeasuredCalls calls that pass. When they have arrived, each rank votes on each site; rank 0
+// sends what it found before its vote. All ranks await the outcome at a later call of the site than
+// the one that casts the votes, since one thread may drive several ranks in turn.
 //
 //   measuring   some of these calls have not been made
 //   voting      the votes are to be cast, or the outcome to be awaited, at the next call

@@ -20,7 +20,8 @@ constexpr EvidenceText kEvidence[] = {
     {CallClass::gradient, "it completes the model, which autograd threads reduce the rest of"},
     {CallClass::gradient, "autograd threads scatter it into shards of the model"},
     {CallClass::gradient, "autograd threads average it into shards that are gathered again"},
-    {CallClass::gradient, "it is scattered into shards as large as those of weights gathered beside it"},
+    {CallClass::gradient,
+     "it is scattered into shards as large as those of weights gathered beside it"},
     {CallClass::gradient, "autograd threads reduce what they have just scattered into shards"},
     {CallClass::gradient, "the reductions of a step are as large as the model, and differ"},
     {CallClass::gradient, "PyTorch DDP has sent these buckets"},
@@ -110,7 +111,7 @@ uint32_t TrainingStep::nSites() const {
 
 void TrainingStep::watchGathers() {
   if (isPlaced) return;
-  for (uint32_t site = nSlots(); Call& gather : calls) {
+  for (uint32_t site = nSlots(); Call & gather : calls) {
     const auto isScattered = [&gather](const Call& call) {
       return call.signature.kind == CallKind::reduceScatter && call.isReduction &&
              call.signature.count == gather.signature.count;

@@ -27,8 +27,7 @@ bool ListGathers::continues(const Call& call, int root) const {
       call.signature.kind == CallKind::broadcast && isCompressibleType(call.signature.dataType);
   const bool isSameType =
       held_.empty() || held_.front().signature.dataType == call.signature.dataType;
-  return nRanks_ > 1 && isOfFloats && isSameType &&
-         static_cast<size_t>(root) == held_.size();
+  return nRanks_ > 1 && isOfFloats && isSameType && static_cast<size_t>(root) == held_.size();
 }
 
 void ListGathers::commit() {

@@ -127,7 +127,8 @@ Place Sequence::follow(const Observed& call) {
 }
 
 std::optional<Place> Sequence::expected(uint32_t index) const {
-  if (cursor_.isOnTrack || index >= period_.times.size() || period_.times[index] != 1) return std::nullopt;
+  if (cursor_.isOnTrack || index >= period_.times.size() || period_.times[index] != 1)
+    return std::nullopt;
   const auto isIt = [index](const Step& step) { return step.symbol == index; };
   const auto found = std::ranges::find_if(period_.word, isIt);
   return Place{period_.kind, epoch_, found->slot,
@@ -276,7 +277,8 @@ void Sequence::learn(uint32_t symbol) {
 uint32_t Sequence::callsEnoughFor(std::span<const uint32_t> word) const {
   const Content content = contentOf(word);
   if (content.isWholeModel) return 0;
-  const bool isLost = !period_.word.empty();  // and goes on, after an evaluation
+  // It goes on, after an evaluation; not so with new parameters.
+  const bool isLost = !period_.word.empty() && !surprise_.bringsParameters;
   // Where the first step gathers more, DeepSpeed's are known two at a time.
   std::vector<uint32_t> twice(word.begin(), word.end());
   twice.insert(twice.end(), word.begin(), word.end());

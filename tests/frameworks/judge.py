@@ -20,6 +20,7 @@ class Row:
     job: str
     family: str = ""
     compressible: bool = True
+    indistinct: str = ""  # why gradients may pass though they could be compressed
     has_gradients: bool = False  # of 64 KiB and more, on more than one rank
     plain_loss: float | None = None
     cinch_loss: float | None = None
@@ -96,7 +97,7 @@ def check_carried(row, cinch):
     row.has_gradients = bool(whole)
     row.compressed, row.compressed_in_the_end = share(whole), share(end)
     row.passed_because = most_frequent(end)
-    if cinch["compressible"] and row.compressed_in_the_end < ENOUGH_COMPRESSED:
+    if cinch["compressible"] and not cinch["indistinct"] and row.compressed_in_the_end < ENOUGH_COMPRESSED:
         row.wrong[COMPRESSED] = (
             f"{row.compressed:.0%} of their bytes, {row.compressed_in_the_end:.0%} in the last third of the steps; "
             f"passed: {row.passed_because}")
@@ -141,7 +142,7 @@ def judge(name, runs):
     """The row of a job on one back end; `runs`: by variant, of "plain", "cinch" and "gloo" those there are."""
     row = Row(name)
     if plain := runs.get("plain"):
-        row.family, row.compressible = plain["family"], plain["compressible"]
+        row.family, row.compressible, row.indistinct = plain["family"], plain["compressible"], plain["indistinct"]
         check_run(row, "plain", plain)
         if has_ended(plain):
             row.plain_loss = loss_of(plain)

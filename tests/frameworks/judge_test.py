@@ -25,7 +25,7 @@ def carried(**shares):
 
 def run(loss=1.0, found=None, parameters=("a", "a"), **facts):
     ranks = [{"loss": loss, "intact": True, "parameters": each, "carried": found} for each in parameters]
-    return {"family": "ddp", "replicated": True, "compressible": True, "errors": [], "ranks": ranks} | facts
+    return {"family": "ddp", "replicated": True, "compressible": True, "indistinct": "", "errors": [], "ranks": ranks} | facts
 
 
 COMPRESSED = carried(gradients=(90, 10), weights=(0, 5))
@@ -85,6 +85,10 @@ class Judge(unittest.TestCase):
     def test_what_need_not_be_compressed(self):
         row = self.judged(plain=run(), cinch=run(1, PASSED, compressible=False))
         self.assertEqual(row.unexpected, [])
+
+    def test_gradients_that_cannot_be_told_apart_may_pass(self):
+        row = self.judged(plain=run(indistinct="as weights"), cinch=run(1, PASSED, indistinct="as weights"))
+        self.assertEqual((row.wrong, row.indistinct), ({}, "as weights"))
 
     def test_a_known_failure(self):
         known = Known((judge.COMPRESSED,), "it is right", outcome="unplaced")

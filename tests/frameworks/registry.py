@@ -17,6 +17,9 @@ class Job:
     not_on_gloo: str = ""
     # Whether it has gradients that Cinch ought to compress; else nothing may be compressed.
     compressible: bool = True
+    # Why what it sends cannot be told from weights, states or activations, so that gradients may pass, too: a
+    # sentence for docs/frameworks.md. Empty: they are told apart.
+    indistinct: str = ""
     # What a call carries where the phase alone does not tell: (call, phase) -> phase.
     truth: Callable | None = None
     # PyTorch's older NCCL back end makes other calls for it, or it stands for those where small ones differ.

@@ -160,7 +160,8 @@ def ddp_frozen_midway(device):
     return finished(losses, model)
 
 
-@job()
+@job(indistinct="the generator gets the same noise on all ranks: its gradients are as alike as weights are. With noise "
+                "of each rank's own they are told apart.")
 def ddp_gan(device):
     """Two models, each with a group of its own."""
     generator = DDP(mlp(last=N_FEATURES).to(device), process_group=dist.new_group())

@@ -22,7 +22,8 @@ def gpt(tensor_parallel):
     return GPTModel(config, get_gpt_layer_local_spec(), vocab_size=N_TOKENS, max_sequence_length=64).cuda()
 
 
-def train(tensor_parallel=1, overlap=False, distributed_optimizer=False, backward="gradients"):
+def train(tensor_parallel=1, overlap=False, distributed_optimizer=False, backward="gradients",
+          meaningless=False, n_steps=STEPS):
     from megatron.core import parallel_state, tensor_parallel as tp
     from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
     from megatron.core.distributed import finalize_model_grads
@@ -39,7 +40,8 @@ def train(tensor_parallel=1, overlap=False, distributed_optimizer=False, backwar
         OptimizerConfig(optimizer="adam", lr=1e-3, use_distributed_optimizer=distributed_optimizer), [model])
     data_rank = parallel_state.get_data_parallel_rank()
     losses = []
-    for tokens, wanted in texts(steps(STEPS), "cuda", size=8, seed=data_rank, same=True):
+    for tokens, wanted in texts(steps(n_steps), "cuda", size=8, seed=data_rank, same=True,
+                                meaningless=meaningless):
         model.zero_grad_buffer()
         optimizer.zero_grad()
         places = torch.arange(tokens.shape[1], device="cuda").expand_as(tokens)
@@ -57,7 +59,8 @@ def train(tensor_parallel=1, overlap=False, distributed_optimizer=False, backwar
     return finished(losses, model)
 
 
-@job(**FACTS)
+@job(indistinct="the main thread makes one call in each step, and nothing was broadcast: so does a program that "
+                "averages its weights.", **FACTS)
 def megatron_ddp(device):
     """All gradients in one buffer, reduced after backward."""
     return train()
@@ -68,9 +71,16 @@ def megatron_ddp_with_overlap(device):
     return train(overlap=True)
 
 
-@job(**FACTS)
+@job(indistinct="the main thread reduces, and in this easy task gradients differ by less than three times what they have "
+                "in common, as averages of weights do. Where noise prevails they are compressed.", **FACTS)
 def megatron_distributed_optimizer(device):
     return train(distributed_optimizer=True)
+
+
+@job(**FACTS)
+def megatron_distributed_optimizer_with_noise(device):
+    """Texts without meaning: as in most training, gradients are noise more than anything else."""
+    return train(distributed_optimizer=True, meaningless=True, n_steps=40)
 
 
 @job(**FACTS)
@@ -83,6 +93,7 @@ def megatron_tensor_parallel(device):
     return train(tensor_parallel=2, backward="activations")
 
 
-@job(ranks=4, replicated=False, **FACTS)
+@job(indistinct="autograd threads reduce activations here, and the main thread the gradients: one call in each step, as "
+                "averages of weights are.", ranks=4, replicated=False, **FACTS)
 def megatron_tensor_and_data_parallel(device):
     return train(tensor_parallel=2, backward="activations")

@@ -68,13 +68,15 @@ def batches(steps, device, size=32, seed=0, same=False):
         yield inputs.to(device), (inputs @ teacher).argmax(1).to(device)
 
 
-def texts(steps, device, size=4, length=32, seed=0, same=False):
+def texts(steps, device, size=4, length=32, seed=0, same=False, meaningless=False):
     """(tokens, next tokens) of each step: each text counts up in steps of its own. `same`: on all ranks."""
     generator = torch.Generator().manual_seed(1000 * seed + 200 + (0 if same else rank()))
     for _ in range(steps):
         first = torch.randint(N_TOKENS, (size, 1), generator=generator)
         stride = torch.randint(1, 5, (size, 1), generator=generator)
         tokens = (first + stride * torch.arange(length + 1)) % N_TOKENS
+        if meaningless:
+            tokens = torch.randint(N_TOKENS, (size, length + 1), generator=generator)
         yield tokens[:, :-1].to(device), tokens[:, 1:].to(device)
 
 

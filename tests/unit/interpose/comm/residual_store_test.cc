@@ -44,9 +44,9 @@ class ResidualStoreTest : public testing::Test {
   }
 
   std::unique_ptr<Slot> makeSlot(const Kind& kind) {
-    const CollectivePlan plan =
-        planCollective({CallKind::allReduce, OpClass::sum, ncclFloat32, kind.count},
-                       ElementType::fp32, codec::formatOf("q4"), kStoreOwner.rank, kStoreOwner.nRanks);
+    const CollectivePlan plan = planCollective(
+        {CallKind::allReduce, OpClass::sum, ncclFloat32, kind.count}, ElementType::fp32,
+        codec::formatOf("q4"), kStoreOwner.rank, kStoreOwner.nRanks);
     const CodingRule rule{.gain = kind.gain, .residualType = kind.type};
     auto slot =
         std::make_unique<Slot>(kind.identity, "slot " + std::to_string(kind.identity), plan, rule,

@@ -36,8 +36,7 @@ TEST(Callers, AutogradThreadsAreAloneFromTheStart) {
 }
 
 TEST(Callers, WhatOthersReduceOrGatherIsRememberedForLongerThanAStep) {
-  for (const CallKind kind :
-       {CallKind::allReduce, CallKind::allGather, CallKind::reduceScatter}) {
+  for (const CallKind kind : {CallKind::allReduce, CallKind::allGather, CallKind::reduceScatter}) {
     LargeCalls made;
     EXPECT_FALSE(made.isAlone(1, kOther, kind));
     EXPECT_EQ(made.nUntilAlone(0), kLongerThanStep);

@@ -225,8 +225,7 @@ void JobModel::judge() {
       if (site.isGather)
         exam_->ranks[rank].judgeGather(i, areAlikeInTime(calls));
       else
-        exam_->ranks[rank].judge(i,
-                                 judgeValues(calls, facts_.runs, facts_.nRanks, facts_.vetoes));
+        exam_->ranks[rank].judge(i, judgeValues(calls, facts_.runs, facts_.nRanks, facts_.vetoes));
     }
 }
 
@@ -234,9 +233,8 @@ void JobModel::judge() {
 Evidence JobModel::count(uint32_t site) const {
   std::vector<Evidence> found;
   for (size_t rank = 0; rank < exam_->ranks.size(); ++rank)
-    found.push_back(
-        exam_->ranks[rank].of(site, {.reducesFromAutograd = reducesFromAutograd_[rank],
-                                     .hasAutogradThreads = facts_.hasAutogradThreads}));
+    found.push_back(exam_->ranks[rank].of(site, {.reducesFromAutograd = reducesFromAutograd_[rank],
+                                                 .hasAutogradThreads = facts_.hasAutogradThreads}));
   const bool hasVeto = std::any_of(found.begin() + 1, found.end(), isVeto);
   return isGradient(found.front()) && hasVeto ? Evidence::anotherRank : found.front();
 }

@@ -26,9 +26,9 @@ struct JobFacts {
   int nRanks = 2;
   Params params = defaultSettings();
   Vetoes vetoes{};
-  SampledRuns runs{};       // of the values that are asked for
+  SampledRuns runs{};              // of the values that are asked for
   bool hasAutogradThreads = true;  // in the processes, whether they reduce or not
-  bool seesThreads = true;         // else all calls seem to come from threads that are not autograd's
+  bool seesThreads = true;  // else all calls seem to come from threads that are not autograd's
 };
 
 class JobModel {
@@ -80,8 +80,7 @@ class JobModel {
   bool examine(std::span<const Caller> callers, const SampleOf& sampleOf);
   void measureWhileLost(const Place& expected, std::span<const Caller> callers,
                         const SampleOf& sampleOf);
-  void measureGather(uint32_t position, std::span<const Caller> callers,
-                     const SampleOf& sampleOf);
+  void measureGather(uint32_t position, std::span<const Caller> callers, const SampleOf& sampleOf);
   void measure(Site& site, std::span<const Caller> callers, const SampleOf& sampleOf,
                bool isPlaced);
   void vote(bool isUrgent);
@@ -97,7 +96,7 @@ class JobModel {
   bool reducesBeside_ = false;             // on another communicator
   // What autograd threads have just scattered there: buffers are not recorded of results.
   std::optional<uint64_t> scatteredBeside_;
-  std::vector<Callers> callers_;           // by rank
+  std::vector<Callers> callers_;  // by rank
   std::unique_ptr<Exam> exam_;
 };
 

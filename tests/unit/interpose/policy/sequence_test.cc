@@ -356,6 +356,15 @@ TEST(Sequence, ThePeriodOfAModelThatIsWrappedAgainGoesOn) {
   EXPECT_NE(after[0].epoch, before[0].epoch);
 }
 
+// DDP broadcasts what is frozen, too.
+TEST(Sequence, APartOfTheModelIsLearnedSoonOnceItIsWrappedAgain) {
+  Stream stream("ABC");
+  stream.steps(10, "ABC");
+  stream.broadcast("ABC");
+  stream.steps(4, "AB");
+  EXPECT_EQ(stream.call('A').kind, Place::Kind::ambiguous);
+}
+
 TEST(Sequence, ThePeriodOfAnotherModelDoesNot) {
   for (const std::string model : {"AB", "ABCD", "ABCABC"}) {
     Stream stream("ABC");

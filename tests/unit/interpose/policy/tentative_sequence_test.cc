@@ -25,8 +25,8 @@ class Tentative {
   }
   Place observe(char letter) {
     const bool isLarge = letter < 'a' || letter > 'z';
-    const std::optional<uint32_t> index = letter == 'Z' ? std::nullopt
-                                                        : std::optional<uint32_t>(letter);
+    const std::optional<uint32_t> index =
+        letter == 'Z' ? std::nullopt : std::optional<uint32_t>(letter);
     return sequence.observe(callOf(letter), index, isLarge);
   }
 
