@@ -174,7 +174,7 @@ CommState::Decision CommState::decideCounted(const Signature& signature, const v
   // What the user calls a gradient is one. A period that goes on after a surprise is measured while
   // its position is being found.
   const bool isExamined = decision.reason == Reason::none || decision.reason == Reason::unplaced;
-  if (exam.isOfGather() ? decision.reason != Reason::none : !isNamed && isExamined)
+  if (exam.isOfGather ? decision.reason != Reason::none : !isNamed && isExamined)
     decision.exam = exam;
   if (decision.reason != Reason::none && decision.reason != Reason::observe) return decision;
   const Coding coding =

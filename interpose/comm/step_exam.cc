@@ -29,11 +29,6 @@ StepExam::StepExam(uint32_t period, uint32_t epoch, TrainingStep step,
     sites_[site].isGather = site >= evidence_.step().nSlots();
 }
 
-std::optional<uint32_t> StepExam::siteAt(uint32_t position) const {
-  const TrainingStep::Call& call = evidence_.step().calls[position];
-  return call.isReduction || call.isWatched ? std::optional(call.slot) : std::nullopt;
-}
-
 void StepExam::reopen(uint32_t epoch) {
   const std::lock_guard lock(mutex_);
   epoch_ = epoch;
@@ -54,11 +49,13 @@ void StepExam::reopen(uint32_t epoch) {
   }
 }
 
-std::optional<Evidence> StepExam::note(uint32_t position, const CallOrigin& origin,
-                                       const void* parameters_dev) {
+StepExam::Noted StepExam::note(uint32_t position, const CallOrigin& origin,
+                               const void* parameters_dev) {
   const std::lock_guard lock(mutex_);
   const TrainingStep::Call& call = evidence_.step().calls[position];
-  std::optional<Evidence> contrary;
+  Noted noted{.isGather = call.isWatched};
+  if (call.isReduction || call.isWatched) noted.site = call.slot;
+  std::optional<Evidence>& contrary = noted.contrary;
   if (call.isReduction) {
     const Site& site = sites_[call.slot];
     const bool isTaken = site.phase == Phase::decided && isGradient(site.outcome);
@@ -70,7 +67,7 @@ std::optional<Evidence> StepExam::note(uint32_t position, const CallOrigin& orig
       contrary = Evidence::ambiguous;
   }
   evidence_.note(position, origin);
-  return contrary;
+  return noted;
 }
 
 void StepExam::decide(uint32_t site, Evidence outcome) {

@@ -50,18 +50,19 @@ class StepExam {
   void reopen(uint32_t epoch);
 
   // The call at that position of the period is being made; `parameters_dev` is its buffer, where
-  // that held parameters once. What contradicts the outcome: its site was found to be a gradient
+  // that held parameters once. `contrary` to the outcome: its site was found to be a gradient
   // when other threads made its calls, or by the size of the model in other buffers, or while
   // autograd threads reduced on no other communicator.
-  std::optional<Evidence> note(uint32_t position, const CallOrigin& origin,
-                               const void* parameters_dev = nullptr);
+  struct Noted {
+    std::optional<uint32_t> site{};  // of the call, where it has one
+    bool isGather = false;           // that is measured, and not voted on
+    std::optional<Evidence> contrary{};
+  };
+  Noted note(uint32_t position, const CallOrigin& origin, const void* parameters_dev = nullptr);
 
   Phase phase(uint32_t site) const { return sites_[site].phase; }
   Attempt attempt(uint32_t site) const { return {epoch_, site, sites_[site].attempt}; }
   Evidence outcome(uint32_t site) const { return sites_[site].outcome; }
-  // Of the call at that position of the period, where it has one.
-  std::optional<uint32_t> siteAt(uint32_t position) const;
-  bool isGather(uint32_t site) const { return sites_[site].isGather; }
   uint64_t countOf(uint32_t site) const { return evidence_.reductionOf(site).signature.count; }
   void decide(uint32_t site, Evidence outcome);
   // Its gate is closed. What each rank finds of that is its own, so that none asks again before the

@@ -38,9 +38,10 @@ StepTracker::Observed StepTracker::observe(const Signature& signature,
   const auto expected = isLost ? whileLost : call.place;
   if (!expected) return call;
   if (!openExam(*expected, isLost)) return call;
-  call.contrary = exam_->note(expected->position, origin,
-                              parameters_.contains(buffer_dev) ? buffer_dev : nullptr);
-  if (const auto site = exam_->siteAt(expected->position)) call.exam = {exam_, *site};
+  const auto noted = exam_->note(expected->position, origin,
+                                 parameters_.contains(buffer_dev) ? buffer_dev : nullptr);
+  call.contrary = noted.contrary;
+  if (noted.site) call.exam = {exam_, *noted.site, noted.isGather};
   return call;
 }
 

@@ -18,8 +18,8 @@ namespace cinch {
 struct SiteExam {
   std::shared_ptr<StepExam> step;
   uint32_t site = 0;
+  bool isOfGather = false;  // which is measured only
   explicit operator bool() const { return step != nullptr; }
-  bool isOfGather() const { return step != nullptr && step->isGather(site); }
 };
 
 class StepTracker {

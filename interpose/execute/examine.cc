@@ -213,7 +213,7 @@ CallGate* gateOf(const CommState::Decision& decision) {
 
 bool isMeasured(const CommState::Decision& decision) {
   const bool isLost = decision.reason == Reason::unplaced && decision.exam;
-  return decision.reason == Reason::preparing || isLost || decision.exam.isOfGather();
+  return decision.reason == Reason::preparing || isLost || decision.exam.isOfGather;
 }
 
 void beginMeasured(const CommState& comm, const CommState::Decision& decision,

@@ -24,23 +24,6 @@ bool mayRepeatInto(uint64_t parameters, uint64_t reduced) {
   return nTimes > 1 && isModel(nTimes * reduced, parameters);
 }
 
-bool isBroadcastOfBytes(const Signature& call) {
-  return call.kind == CallKind::broadcast &&
-         (call.dataType == ncclUint8 || call.dataType == ncclInt8);
-}
-
-// Whether something comes between the last of equal calls and the first, once in a period: they are
-// told apart by their order then.
-bool hasOneOrder(std::span<const uint32_t> word) {
-  for (size_t shift = 1; shift < word.size(); ++shift) {
-    const auto first = word.begin() + static_cast<ptrdiff_t>(shift);
-    if (std::equal(first, word.end(), word.begin()) &&
-        std::equal(word.begin(), first, word.end() - static_cast<ptrdiff_t>(shift)))
-      return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 // An ambiguous period may be a structure within a step. The finder goes on beside it, and finds the
@@ -73,7 +56,7 @@ Place Sequence::observe(const Signature& signature, uint32_t index, bool isLarge
   const Observed call{index, cursor_.position, isNewParameters(index)};
   const bool wasOnTrack = cursor_.isOnTrack, wasYoung = period_.isYoung(heldFor_);
   const Place place = follow(call);
-  countParameters(call);
+  model_.note(signature, isLarge, symbol.times == 1 || call.bringsParameters);
   if (cursor_.isOnTrack) {
     keep(call);
     if (wasYoung && symbol.isOfStep()) finder_.feed(index, symbol.isLargeReduction());
@@ -236,38 +219,6 @@ std::vector<GradientCall> Sequence::gradients() const {
 
 // --- Learning a period.
 
-// The model is broadcast, or gathered for the first forward pass, before its gradients are reduced.
-// Parameters that come later are those of another model, or of one more.
-void Sequence::countParameters(const Observed& observed) {
-  const Symbol& call = symbols_[observed.symbol];
-  hasReduced_ = hasReduced_ || call.isLargeReduction();
-  const bool isBroadcast =
-      call.signature.kind == CallKind::broadcast && isCompressibleType(call.signature.dataType);
-  const bool isNew = call.times == 1 || observed.bringsParameters;
-  if (isBroadcast && call.isLarge && hasReduced_ && isNew) {
-    parameters_ = untyped_ = gathered_ = 0;
-    hasReduced_ = false;
-  }
-  if (hasReduced_) return;
-  if (isBroadcast) parameters_ += call.signature.count;
-  if (isBroadcastOfBytes(call.signature)) untyped_ += call.signature.count;
-  if (call.isLargeGather()) gathered_ += call.signature.count;
-}
-
-// DeepSpeed broadcasts the bytes of its parameters: what is reduced says of which type they are.
-// A ReduceScatter counts a shard alone.
-uint64_t Sequence::parametersFor(std::span<const uint32_t> reductions) const {
-  const auto isOfShards = [this](uint32_t call) {
-    return symbols_[call].signature.kind == CallKind::reduceScatter;
-  };
-  if (untyped_ == 0 || std::ranges::any_of(reductions, isOfShards)) return parameters_;
-  const uint64_t reduced = valuesOf(reductions);
-  for (const uint64_t bytesOfOne : {4, 2})
-    if (isModel(reduced, parameters_ + untyped_ / bytesOfOne))
-      return parameters_ + untyped_ / bytesOfOne;
-  return parameters_;
-}
-
 void Sequence::learn(uint32_t symbol) {
   const auto enough = [this](std::span<const uint32_t> word) { return callsEnoughFor(word); };
   finder_.feed(symbol, symbols_[symbol].isLargeReduction());
@@ -283,7 +234,8 @@ uint32_t Sequence::callsEnoughFor(std::span<const uint32_t> word) const {
   std::vector<uint32_t> twice(word.begin(), word.end());
   twice.insert(twice.end(), word.begin(), word.end());
   const bool mayBePart =
-      mayRepeatInto(parameters_, valuesOf(content.reductions)) || contentOf(twice).isWholeModel;
+      mayRepeatInto(parametersFor(content.reductions), valuesOf(content.reductions)) ||
+      contentOf(twice).isWholeModel;
   return isLost || mayBePart ? kLongerThanStep
                              : kTimesAmbiguous * static_cast<uint32_t>(word.size());
 }
@@ -312,6 +264,13 @@ uint64_t Sequence::valuesOf(std::span<const uint32_t> calls) const {
   return values;
 }
 
+uint64_t Sequence::parametersFor(std::span<const uint32_t> reductions) const {
+  const bool areShards = std::ranges::any_of(reductions, [this](uint32_t call) {
+    return symbols_[call].signature.kind == CallKind::reduceScatter;
+  });
+  return model_.parametersFor(valuesOf(reductions), areShards);
+}
+
 bool Sequence::isWholeModel(std::span<const uint32_t> reductions) const {
   return isModel(valuesOf(reductions), parametersFor(reductions));
 }
@@ -322,11 +281,12 @@ bool Sequence::isWholeModel(std::span<const uint32_t> reductions) const {
 // reductions of tensor-parallel activations alternate, from the first layer on.
 bool Sequence::isShardedModel(const Content& content) const {
   const uint64_t reduced = valuesOf(content.reductions), slack = reduced / 50;
+  const uint64_t before = model_.gathered();
   if (content.looksAlike() || content.gathered + slack < reduced) return false;
-  const bool gathersFirst = gathered_ + slack > reduced && gathered_ < reduced + reduced / 2 &&
+  const bool gathersFirst = before + slack > reduced && before < reduced + reduced / 2 &&
                             content.gathered < 2 * (reduced + slack);
   const bool gathersLast = content.nRuns == 2 && content.gathered < reduced + slack;
-  return gathersFirst || (gathersLast && gathered_ < reduced + slack);
+  return gathersFirst || (gathersLast && before < reduced + slack);
 }
 
 bool Sequence::Content::looksAlike() const {
@@ -355,7 +315,7 @@ void Sequence::lock(uint32_t length) {
     period_.word.push_back({symbol, nReductions % content.nPerStep, {}});
     nReductions += symbols_[symbol].isLargeReduction();
   }
-  const bool canBeToldApart = content.nPerStep == 1 || !content.looksAlike() || hasOneOrder(word);
+  const bool canBeToldApart = content.nPerStep == 1 || !content.looksAlike();
   period_.kind =
       content.isWholeModel && canBeToldApart ? Place::Kind::known : Place::Kind::ambiguous;
   period_.isSharded = content.isSharded;

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "interpose/policy/evidence.h"
+#include "interpose/policy/model_size.h"
 #include "interpose/policy/period_finder.h"
 #include "interpose/policy/signature.h"
 
@@ -83,7 +84,7 @@ class Sequence {
   std::optional<Place> expected(uint32_t index) const;
 
   // Whether a large reduction was made since parameters were broadcast.
-  bool hasReduced() const { return hasReduced_; }
+  bool hasReduced() const { return model_.hasReduced(); }
 
  private:
   struct Symbol {
@@ -143,7 +144,6 @@ class Sequence {
   void forget(bool isPartOfStream = false);
   void lose(const Observed& surprise);
   void keep(const Observed& call);
-  void countParameters(const Observed& observed);
   void rejoin(uint32_t symbol);
   bool fitsParameters() const;
   void takeForBeside();
@@ -173,9 +173,7 @@ class Sequence {
 
   std::vector<GradientCall> small_;  // since the last call of the period
   PeriodFinder finder_;
-  // Before the first reduction: values broadcast, bytes, and values gathered.
-  uint64_t parameters_ = 0, untyped_ = 0, gathered_ = 0;
-  bool hasReduced_ = false;
+  ModelSize model_;
 };
 
 }  // namespace cinch

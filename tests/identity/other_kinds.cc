@@ -164,18 +164,23 @@ void tensorParallel(Stream& stream) {
       stream.others(count, values, i < nLayers ? Caller::other : stream.backward());
 }
 
-// Columns alone: nothing is summed in the forward pass, but its outputs may be gathered.
+// Columns alone: nothing is summed in the forward pass, but its outputs may be gathered, or its
+// inputs, whose gradients are scattered then.
 void columnParallel(Stream& stream) {
   const int nLayers = stream.random.intBetween(2, 12);
   const uint64_t count = stream.largeCount();
   Content values = stream.content(activations());
   const bool gathers = stream.random.oneIn(2);
+  const bool scatters = gathers && stream.op == OpClass::sum && stream.random.oneIn(2);
+  const uint64_t shard = count / static_cast<uint64_t>(stream.nRanks) + 1;
+  Content gathered = stream.content(activations());
   if (stream.random.oneIn(2)) stream.broadcast(count * static_cast<uint64_t>(nLayers));
   if (stream.hasAutograd) stream.reduceElsewhere();
   for (; stream.step() < 400 / nLayers; stream.nextStep()) {
-    for (int i = 0; i < nLayers && gathers; ++i)
-      stream.gather(count / static_cast<uint64_t>(stream.nRanks) + 1);
-    for (int i = 0; i < nLayers; ++i) stream.others(count, values, stream.backward());
+    for (int i = 0; i < nLayers && gathers; ++i) stream.gather(shard, Caller::other, &gathered);
+    for (int i = 0; i < nLayers; ++i)
+      stream.others(scatters ? shard : count, values, stream.backward(),
+                    scatters ? CallKind::reduceScatter : CallKind::allReduce);
   }
 }
 
@@ -183,13 +188,13 @@ void columnParallel(Stream& stream) {
 void sequenceParallel(Stream& stream) {
   const int nLayers = stream.random.intBetween(1, 8);
   const uint64_t count = stream.largeCount();
-  Content values = stream.content(activations());
+  Content values = stream.content(activations()), gathered = stream.content(activations());
   if (stream.op == OpClass::avg) return tensorParallel(stream);  // activations are never averaged
   if (stream.hasAutograd) stream.reduceElsewhere();
   for (; stream.step() < 300 / nLayers; stream.nextStep())
     for (int i = 0; i < 2 * nLayers; ++i) {
       const Caller caller = i < nLayers ? Caller::other : stream.backward();
-      stream.gather(count, caller);
+      stream.gather(count, caller, &gathered);
       stream.others(count, values, caller, CallKind::reduceScatter);
     }
 }
@@ -218,7 +223,7 @@ void pipelineStages(Stream& stream) {
   if (stream.hasAutograd) stream.reduceElsewhere();
   for (; stream.step() < 30; stream.nextStep()) {
     for (int i = 0; i < nMicroBatches; ++i) stream.broadcast(count);
-    stream.gather(count);
+    stream.gather(count, Caller::other, &losses);
     stream.others(count, losses, Caller::other, CallKind::reduce);
     if (stream.random.oneIn(4)) stream.others(count, losses);
   }

@@ -15,6 +15,7 @@ Stream::Stream(uint64_t seed, const Disabled& disabled)
       hasAutograd(!random.oneIn(3)),
       type(random.oneIn(2) ? ncclFloat32 : ncclBfloat16),
       op(drawOp(random)),
+      weights_(content(weights(random))),
       job_({.nRanks = nRanks,
             .vetoes = disabled.vetoes,
             .runs = {kRun},
@@ -28,8 +29,9 @@ void Stream::broadcast(uint64_t count) {
   call({CallKind::broadcast, OpClass::none, type, count}, nullptr, Caller::other);
 }
 
-void Stream::gather(uint64_t count, Caller caller) {
-  call({CallKind::allGather, OpClass::none, type, count}, nullptr, caller);
+void Stream::gather(uint64_t count, Caller caller, Content* features) {
+  Content* const content = features == nullptr ? &weights_ : features;
+  call({CallKind::allGather, OpClass::none, type, count}, content, caller);
 }
 
 void Stream::gradients(uint64_t count, Content& content, Caller caller, CallKind kind) {

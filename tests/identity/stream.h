@@ -38,7 +38,8 @@ class Stream {
   Content content(const Nature& nature) { return {nature, random.bits()}; }
 
   void broadcast(uint64_t count);
-  void gather(uint64_t count, Caller caller = Caller::other);
+  // Of weights, unless `features` are gathered.
+  void gather(uint64_t count, Caller caller = Caller::other, Content* features = nullptr);
   // Gradients count as found, or not, from the step on that expect() names.
   void gradients(uint64_t count, Content& content, Caller caller,
                  CallKind kind = CallKind::allReduce);
@@ -59,6 +60,7 @@ class Stream {
   bool call(const Signature& signature, Content* content, Caller caller);
   bool reduce(CallKind kind, uint64_t count, Content& content, Caller caller);
 
+  Content weights_;
   test::JobModel job_;
   int step_ = 0, expectedFrom_ = -1;
   StreamResult result_;

@@ -81,8 +81,8 @@ TrainingStep gatherAndScatter() {
 TEST_F(StepExamTest, AGatherIsMeasuredBeforeVotesAndAgainWithTheOthers) {
   constexpr uint32_t kScatter = 0, kGather = 1;
   exam_ = std::make_unique<StepExam>(2, 8, gatherAndScatter(), resources_, 2);
-  ASSERT_EQ(exam_->siteAt(0), kGather);
-  ASSERT_EQ(exam_->siteAt(1), kScatter);
+  ASSERT_EQ(exam_->note(0, {Caller::other}).site, kGather);
+  ASSERT_EQ(exam_->note(1, {Caller::autograd}).site, kScatter);
   const std::vector<float> weights = draw(1), features = draw(2);
   const auto step = [&](const std::vector<float>& gathered, uint32_t seed) {
     exam_->note(1, {Caller::autograd});
@@ -166,14 +166,14 @@ TEST_F(StepExamTest, WhateverTheDeviceRefusesThePhasesAreTheSame) {
 
 TEST_F(StepExamTest, AnotherThreadContradictsOnlyWhatWasFoundToBeAGradient) {
   steps(kMeasuredCalls);
-  EXPECT_FALSE(exam_->note(kExamined, {Caller::other})) << "nothing has been found yet";
+  EXPECT_FALSE(exam_->note(kExamined, {Caller::other}).contrary) << "nothing has been found yet";
   exam_->reopen(8);
   call(kExamined);
   exam_->decide(kExamined, Evidence::autogradThreads);
-  EXPECT_FALSE(exam_->note(kExamined, {Caller::autograd}));
-  EXPECT_TRUE(exam_->note(kExamined, {Caller::other}));
+  EXPECT_FALSE(exam_->note(kExamined, {Caller::autograd}).contrary);
+  EXPECT_TRUE(exam_->note(kExamined, {Caller::other}).contrary);
   exam_->decide(kExamined, Evidence::anotherThread);
-  EXPECT_FALSE(exam_->note(kExamined, {Caller::other}));
+  EXPECT_FALSE(exam_->note(kExamined, {Caller::other}).contrary);
 }
 
 // Reductions of a model's size from a main thread: for once they may be of weights.
@@ -188,9 +188,9 @@ TEST_F(StepExamTest, ABufferThatHeldParametersContradictsTheSizeOfTheModelAlone)
   for (const Evidence outcome : {Evidence::wholeModel, Evidence::autogradThreads}) {
     exam_->decide(kExamined, outcome);
     const bool isAlone = outcome == Evidence::wholeModel;
-    EXPECT_FALSE(exam_->note(kExamined, {Caller::autograd}));
-    EXPECT_FALSE(exam_->note(kExamined, {Caller::autograd}, gradients.data()));
-    const auto contrary = exam_->note(kExamined, {Caller::autograd}, weights.data());
+    EXPECT_FALSE(exam_->note(kExamined, {Caller::autograd}).contrary);
+    EXPECT_FALSE(exam_->note(kExamined, {Caller::autograd}, gradients.data()).contrary);
+    const auto contrary = exam_->note(kExamined, {Caller::autograd}, weights.data()).contrary;
     EXPECT_EQ(contrary, isAlone ? std::optional(Evidence::parameters) : std::nullopt);
   }
 }

@@ -128,7 +128,7 @@ TEST(Sequence, EqualPartsOfAStepKeepSlotsOfTheirOwn) {
 }
 
 TEST(Sequence, CallsThatLookAlikeAreAmbiguous) {
-  for (const std::string step : {"A", "As", "AAAAs", "AQ", "AQAQ"}) {
+  for (const std::string step : {"A", "As", "AAAAs", "AQ", "QQAA"}) {
     Stream stream("AA");
     stream.steps(2 * kManySteps, step);
     ASSERT_NE(stream.sequence.period(), 0u) << step;
@@ -136,23 +136,6 @@ TEST(Sequence, CallsThatLookAlikeAreAmbiguous) {
       const auto expected = isLargeLetter(letter) ? Place::Kind::ambiguous : Place::Kind::unknown;
       EXPECT_EQ(stream.call(letter).kind, expected) << letter << " of " << step;
     }
-  }
-}
-
-// DeepSpeed's buckets have one size, and what is left is small; the weights are gathered next.
-TEST(Sequence, EqualCallsAreToldApartByWhatComesBetweenSteps) {
-  for (const std::string step : {"AAAAQ", "QAAAAs", "AAQ"}) {
-    const auto model = static_cast<size_t>(std::ranges::count(step, 'A'));
-    Stream stream(std::string(model, 'A'));
-    stream.steps(4, step);
-    std::set<uint32_t> slots;
-    for (const char letter : step) {
-      const Place place = stream.call(letter);
-      if (letter != 'A') continue;
-      EXPECT_EQ(place.kind, Place::Kind::known) << step;
-      slots.insert(place.slot);
-    }
-    EXPECT_EQ(slots.size(), model) << step;
   }
 }
 
@@ -337,11 +320,11 @@ TEST(Sequence, WhatInterruptsElsewhereOrOftenIsNotIgnored) {
   EXPECT_FALSE(in.isKnown('C'));
   Stream often("ABC");
   often.steps(10, "ABC");
-  often.broadcast("ABCK");  // what was frozen is trained from now on
-  often.steps(10, "ABCK");
+  often.broadcast("ABCD");  // what was frozen is trained from now on
+  often.steps(10, "ABCD");
   EXPECT_TRUE(often.isKnown('A'));
   often.step("BC");
-  EXPECT_TRUE(often.isKnown('K'));
+  EXPECT_TRUE(often.isKnown('D'));
 }
 
 // Two periods, and the exam of one call, as after an evaluation.

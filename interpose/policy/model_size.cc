@@ -1,0 +1,27 @@
+#include "interpose/policy/model_size.h"
+
+#include "interpose/policy/evidence.h"
+
+namespace cinch {
+
+void ModelSize::note(const Signature& signature, bool isLarge, bool isNew) {
+  const bool isOfStep = cinch::isOfStep(signature, isLarge);
+  const bool isBroadcast = signature.kind == CallKind::broadcast;
+  hasReduced_ = hasReduced_ || (isOfStep && isReduction(signature.kind));
+  if (isBroadcast && isOfStep && hasReduced_ && isNew) *this = {};
+  if (hasReduced_) return;
+  if (isBroadcast && isCompressibleType(signature.dataType)) parameters_ += signature.count;
+  const bool areBytes = signature.dataType == ncclUint8 || signature.dataType == ncclInt8;
+  if (isBroadcast && areBytes) untyped_ += signature.count;
+  if (isLarge && signature.kind == CallKind::allGather) gathered_ += signature.count;
+}
+
+uint64_t ModelSize::parametersFor(uint64_t reduced, bool areShards) const {
+  if (untyped_ == 0 || areShards) return parameters_;
+  for (const uint64_t bytesOfOne : {4, 2})
+    if (isModel(reduced, parameters_ + untyped_ / bytesOfOne))
+      return parameters_ + untyped_ / bytesOfOne;
+  return parameters_;
+}
+
+}  // namespace cinch
