@@ -205,6 +205,53 @@ def local_sgd_in_bf16(device):
     return finished(train(model, device, sgd(model), Every(1, average)), model)
 
 
+class OuterOptimizer:
+    """DiLoCo (Douillard et al., 2023): the ranks train by themselves, and what they moved by is the gradient of an
+    outer optimizer, SGD with Nesterov momentum."""
+
+    def __init__(self, model, is_sharded):
+        self.model, self.is_sharded = model, is_sharded
+        self.n_values = sum(parameter.numel() for parameter in model.parameters())
+        n_padded = -(-self.n_values // dist.get_world_size()) * dist.get_world_size()
+        self.weights = torch.zeros(n_padded, device=next(model.parameters()).device)
+        self.weights[:self.n_values] = parameters_to_vector(model.parameters()).detach()
+        shard = self.weights.chunk(dist.get_world_size())[dist.get_rank()]
+        self.own = shard.clone() if is_sharded else self.weights
+        self.optimizer = torch.optim.SGD([self.own], lr=0.7, momentum=0.9, nesterov=True)
+
+    def step(self):
+        moved = self.weights.clone()
+        moved[:self.n_values] -= parameters_to_vector(self.model.parameters())
+        moved /= dist.get_world_size()
+        self.own.grad = torch.zeros_like(self.own) if self.is_sharded else moved
+        if self.is_sharded:
+            dist.reduce_scatter_tensor(self.own.grad, moved)
+        else:
+            dist.all_reduce(moved)
+        self.optimizer.step()
+        if self.is_sharded:
+            dist.all_gather_into_tensor(self.weights, self.own)
+        vector_to_parameters(self.weights[:self.n_values].clone(), self.model.parameters())
+
+
+def diloco(device, period, is_sharded=False):
+    model = own_model(device)
+    outer = OuterOptimizer(model, is_sharded)
+    inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    return finished(train(model, device, inner, Every(period, outer.step), n_steps=steps_for(period)), model)
+
+
+@job(compressible=False, replicated=False)
+def outer_sums_every_30_steps(device):
+    return diloco(device, 30)
+
+
+@job(compressible=False, replicated=False)
+def outer_sums_in_shards(device):
+    """Each rank has a part of the outer optimizer: a ReduceScatter of what was moved, and a gather of the weights."""
+    return diloco(device, 5, is_sharded=True)
+
+
 @job(compressible=False, replicated=False)
 def averaged_optimizer_state(device):
     """Local steps of Adam; every four steps the weights and both moments are averaged, each in one flat buffer."""
