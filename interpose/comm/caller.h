@@ -20,9 +20,9 @@ bool reducesFromAutogradBeside(const CommResources& comm);
 // system: not on the call path.
 bool hasAutogradThreads();
 
-// What the calling thread, of the autograd engine, has received by a ReduceScatter, its last
-// collective; none where that was another one. FSDP's hybrid sharding reduces such shards again,
-// between its groups.
+// What the calling thread, of the autograd engine, has received by a ReduceScatter of gradients,
+// its last collective; none where that was another one. FSDP's hybrid sharding reduces such shards
+// again, between its groups.
 struct ScatteredShard {
   const CommResources* comm = nullptr;
   const void* data_dev = nullptr;

@@ -27,7 +27,8 @@ StepTracker::Observed StepTracker::observe(const Signature& signature,
   const ListGathers::Call made{signature, index, isLarge};
   const CallOrigin origin = originOf(made, buffer_dev);
   noteParameters(signature, isLarge, buffer_dev);
-  const bool isHeld = listGathers_.hold(made, root);
+  // Before the first reduction the ranks share parameters, each its own perhaps.
+  const bool isHeld = listGathers_.hold(made, root, sequence().hasReduced());
   for (const auto& broadcast : listGathers_.released())
     sequence_.observe(broadcast.signature, broadcast.index, broadcast.isLarge);
   if (listGathers_.hasGathered()) noteGather(made);

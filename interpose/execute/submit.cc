@@ -93,8 +93,12 @@ void noteCaller(const CommState& comm, const Collective& call) {
   if (currentCaller() == Caller::autograd) noteAutogradReduction(comm.resources);
 }
 
-ScatteredShard shardOf(const CommState& comm, const Collective& call) {
+// Nothing where it is not known to be one of gradients.
+ScatteredShard shardOf(const CommState& comm, const Collective& call, const SiteExam& exam) {
   if (call.kind != CallKind::reduceScatter || currentCaller() != Caller::autograd) return {};
+  const bool isKnown = exam && exam.step->phase(exam.site) == StepExam::Phase::decided &&
+                       isGradient(exam.step->outcome(exam.site));
+  if (!isKnown) return {};
   return {&comm.resources, call.recv, call.count};
 }
 
@@ -203,7 +207,7 @@ ncclResult_t submit(const std::shared_ptr<CommState>& comm, const Collective& ca
     return static_cast<ncclResult_t>(settled.error().status);
   noteCaller(*comm, call);
   const Decided decided = decide(comm, call);
-  noteScattered(shardOf(*comm, call));
+  noteScattered(shardOf(*comm, call, decided.decision.exam));
   const LoggedCall logged(CallLog::instance(), *comm, call);
   return logged.end(carryOut(comm, decided, call, pass), decided.decision.reason);
 }

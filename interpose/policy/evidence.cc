@@ -260,10 +260,18 @@ Evidence StepEvidence::ofShards(uint32_t slot, const ProcessFacts& process) cons
     return call.isGather && call.signature.count == signature.count;
   });
   if (averages && isGathered) return Evidence::averagesShards;
-  return isReturnedAsWeights(slot, process) ? Evidence::returnsAsWeights : Evidence::ambiguous;
+  return areAllReturnedAsWeights(process) ? Evidence::returnsAsWeights : Evidence::ambiguous;
 }
 
-// What is gathered of features, whose gradients are scattered, differs from batch to batch.
+// What is gathered of features, whose gradients are scattered, differs from batch to batch, but for
+// those of a network that has hardly been trained. Beside these, gradients are reduced by other
+// calls: all of a period must be of shards that return as weights.
+bool StepEvidence::areAllReturnedAsWeights(const ProcessFacts& process) const {
+  const auto slots = std::views::iota(uint32_t{0}, static_cast<uint32_t>(values_.size()));
+  return std::ranges::all_of(slots,
+                             [&](uint32_t slot) { return isReturnedAsWeights(slot, process); });
+}
+
 bool StepEvidence::isReturnedAsWeights(uint32_t slot, const ProcessFacts& process) const {
   const Signature& scatter = reductionOf(slot).signature;
   return scatter.kind == CallKind::reduceScatter &&
@@ -278,10 +286,8 @@ bool StepEvidence::isReturnedAsWeights(uint32_t slot, const ProcessFacts& proces
 // that is reduced be noise.
 bool StepEvidence::isShardedTraining(const ProcessFacts& process) const {
   if (!process.hasAutogradThreads || process.reducesFromAutograd) return false;
-  const auto slots = std::views::iota(uint32_t{0}, static_cast<uint32_t>(values_.size()));
-  return std::ranges::all_of(slots, [&](uint32_t slot) {
-    return values_[slot] == ValueVerdict::unsuspicious && isReturnedAsWeights(slot, process);
-  });
+  const auto isNoise = [](ValueVerdict values) { return values == ValueVerdict::unsuspicious; };
+  return std::ranges::all_of(values_, isNoise) && areAllReturnedAsWeights(process);
 }
 
 Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process) const {

@@ -19,10 +19,13 @@
 //                                                                   the same period
 //   ReduceScatter  ambiguous              autograd threads; or      as large shards are gathered in
 //                                         others, where these       the period, of what hardly
-//                                         reduce nothing in a       changes from step to step; from
-//                                         process that has them     others with much noise, too
-//   AllReduce      ambiguous              autograd threads          it is what a ReduceScatter has
-//                                                                   just returned elsewhere
+//                                         reduce nothing in a       changes from step to step, for
+//                                         process that has them     all reductions of the period;
+//                                                                   from others with much noise,
+//                                                                   too
+//   AllReduce      ambiguous              autograd threads          it is what a ReduceScatter of
+//                                                                   gradients has just returned
+//                                                                   elsewhere
 //   any            known                  others, in a process      two different signatures, the
 //                                         that reduces nothing      model without counts, and
 //                                         from autograd threads     much noise in all of them
@@ -174,6 +177,7 @@ class StepEvidence {
   Evidence fromElsewhere(uint32_t slot, const ProcessFacts& process) const;
   Evidence ofShards(uint32_t slot, const ProcessFacts& process) const;
   bool isReturnedAsWeights(uint32_t slot, const ProcessFacts& process) const;
+  bool areAllReturnedAsWeights(const ProcessFacts& process) const;
   bool isShardedTraining(const ProcessFacts& process) const;
   bool hasTwoSignatures() const;
   Evidence ofWholeModel() const;

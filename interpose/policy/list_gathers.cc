@@ -8,13 +8,11 @@ ListGathers::ListGathers(int nRanks) : nRanks_(static_cast<size_t>(nRanks)) {
   for (std::vector<Call>* calls : {&held_, &committed_, &released_}) calls->reserve(nRanks_);
 }
 
-bool ListGathers::hold(const Call& call, int root) {
+bool ListGathers::hold(const Call& call, int root, bool mayBegin) {
   released_.clear();
   hasGathered_ = false;
-  if (!continues(call, root)) {
-    std::swap(released_, held_);
-    if (!continues(call, root)) return false;
-  }
+  if (!continues(call, root)) std::swap(released_, held_);
+  if (held_.empty() && !(mayBegin && continues(call, root))) return false;
   held_.push_back(call);
   hasGathered_ = held_.size() == nRanks_;
   if (hasGathered_) held_.clear();

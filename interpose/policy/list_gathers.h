@@ -28,9 +28,9 @@ class ListGathers {
     bool isLarge = false;
   };
 
-  // The next call; `root` only matters for broadcasts. True where it is held back, or ends a gather
-  // with all that were.
-  bool hold(const Call& call, int root);
+  // The next call; `root` only matters for broadcasts, and `mayBegin` says whether a gather can
+  // begin with it. True where it is held back, or ends a gather with all that were.
+  bool hold(const Call& call, int root, bool mayBegin);
   // Those that turn out to have been broadcasts, now that hold() has been told the next call.
   std::span<const Call> released() const { return released_; }
   // Whether the call ended a gather.

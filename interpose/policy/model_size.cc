@@ -8,10 +8,12 @@ void ModelSize::note(const Signature& signature, bool isLarge, bool isNew) {
   const bool isOfStep = cinch::isOfStep(signature, isLarge);
   const bool isBroadcast = signature.kind == CallKind::broadcast;
   hasReduced_ = hasReduced_ || (isOfStep && isReduction(signature.kind));
+  const bool areBytes = signature.dataType == ncclUint8 || signature.dataType == ncclInt8;
   if (isBroadcast && isOfStep && hasReduced_ && isNew) *this = {};
+  // Images of each step, for the ranks that share them: no parameters.
+  if (isBroadcast && areBytes && isLarge && hasReduced_ && !isNew) untyped_ = 0;
   if (hasReduced_) return;
   if (isBroadcast && isCompressibleType(signature.dataType)) parameters_ += signature.count;
-  const bool areBytes = signature.dataType == ncclUint8 || signature.dataType == ncclInt8;
   if (isBroadcast && areBytes) untyped_ += signature.count;
   if (isLarge && signature.kind == CallKind::allGather) gathered_ += signature.count;
 }

@@ -54,6 +54,7 @@ Place Sequence::observe(const Signature& signature, uint32_t index, bool isLarge
   symbol.isLarge = isLarge;
   ++symbol.times;
   const Observed call{index, cursor_.position, isNewParameters(index)};
+  if (isBeside(index)) noteBeside();
   const bool wasOnTrack = cursor_.isOnTrack, wasYoung = period_.isYoung(heldFor_);
   const Place place = follow(call);
   model_.note(signature, isLarge, symbol.times == 1 || call.bringsParameters);
@@ -74,6 +75,7 @@ void Sequence::keep(const Observed& call) {
   const Signature& signature = symbols_[call.symbol].signature;
   if (!isIgnorable(call.symbol)) {
     heldFor_ += heldFor_ < kLongRun;
+    sinceBeside_ += sinceBeside_ < kLongRun;
     period_.word[call.position].smallBefore = std::exchange(small_, {});
     if (heldFor_ == 2 * period_.word.size()) takeForBeside();
   } else if (signature.kind == CallKind::allReduce && isCompressibleType(signature.dataType) &&
@@ -87,7 +89,17 @@ void Sequence::keep(const Observed& call) {
 // Losing count of anything else would put the calls after it in a wrong place.
 bool Sequence::isIgnorable(uint32_t symbol) const {
   if (isOfPeriod(symbol)) return false;
-  return !symbols_[symbol].isLargeReduction() || std::ranges::count(period_.beside, symbol) > 0;
+  return !symbols_[symbol].isLargeReduction() || isBeside(symbol);
+}
+
+bool Sequence::isBeside(uint32_t symbol) const {
+  return std::ranges::count(period_.beside, symbol) > 0;
+}
+
+// What comes twice with less than a period between is more than an interruption: gradients may be
+// reduced by that call from now on.
+void Sequence::noteBeside() {
+  if (std::exchange(sinceBeside_, 0) < period_.word.size()) period_.beside.clear();
 }
 
 bool Sequence::isOfPeriod(uint32_t symbol) const {
@@ -156,7 +168,7 @@ void Sequence::forget(bool isPartOfStream) {
 void Sequence::lose(const Observed& surprise) {
   if (period_.isYoung(heldFor_)) return forget(true);
   if (period_.kind != Place::Kind::known || heldFor_ < 2 * period_.word.size()) {
-    finder_.broke(heldFor_);
+    if (!surprise.bringsParameters) finder_.broke(heldFor_);
     return forget();
   }
   fits_.assign(period_.word.size(), 0);
@@ -204,6 +216,7 @@ void Sequence::takeForBeside() {
   if (!std::exchange(wentOn_, false) || period_.beside.size() == kMostBeside) return;
   const uint32_t symbol = surprise_.symbol;
   if (!isIgnorable(symbol) && !isOfPeriod(symbol)) period_.beside.push_back(symbol);
+  sinceBeside_ = heldFor_;
 }
 
 std::vector<GradientCall> Sequence::gradients() const {
@@ -308,6 +321,7 @@ uint32_t Sequence::callsPerStep(std::span<const uint32_t> reductions) const {
 void Sequence::lock(uint32_t length) {
   const std::span<const uint32_t> word = finder_.last(length);
   const Content content = contentOf(word);
+  period_.beside.clear();
   period_.times.assign(symbols_.size(), 0);
   period_.word.clear();
   for (uint32_t nReductions = 0; const uint32_t symbol : word) {

@@ -139,6 +139,7 @@ class Sequence {
   Place follow(const Observed& call);
   bool isIgnorable(uint32_t symbol) const;
   bool isOfPeriod(uint32_t symbol) const;
+  bool isBeside(uint32_t symbol) const;
   bool isNewParameters(uint32_t symbol) const;
   // The search for a period goes on with the calls before, where they may be part of one.
   void forget(bool isPartOfStream = false);
@@ -147,6 +148,7 @@ class Sequence {
   void rejoin(uint32_t symbol);
   bool fitsParameters() const;
   void takeForBeside();
+  void noteBeside();
   void learn(uint32_t symbol);
   void lock(uint32_t length);
 
@@ -169,7 +171,8 @@ class Sequence {
   Observed surprise_{};
   std::vector<uint32_t> fits_;
   uint32_t sinceLost_ = 0;
-  bool wentOn_ = false;  // after that call, as if it had not been made
+  bool wentOn_ = false;       // after that call, as if it had not been made
+  uint32_t sinceBeside_ = 0;  // calls of the period since one beside it
 
   std::vector<GradientCall> small_;  // since the last call of the period
   PeriodFinder finder_;

@@ -179,8 +179,10 @@ TEST(Evidence, WhatIsScatteredBesideWeightsThatAreGathered) {
   period.calls = {gathered(99), scattered(100, A)};
   EXPECT_EQ(found(period), Evidence::ambiguous) << "of other shards";
   period.calls = {gathered(100), scattered(100, A), scattered(50, A)};
-  EXPECT_EQ(found(period, 0), Evidence::returnsAsWeights);
+  EXPECT_EQ(found(period, 0), Evidence::ambiguous) << "something else is reduced, too";
   EXPECT_EQ(found(period, 1), Evidence::ambiguous);
+  period.calls = {gathered(100), scattered(100, A), gathered(50), scattered(50, A)};
+  EXPECT_EQ(found(period, 1), Evidence::returnsAsWeights);
   period.calls = {gathered(100), reduced(100, A)};
   EXPECT_EQ(found(period), Evidence::ambiguous) << "nothing is scattered";
 }

@@ -22,7 +22,7 @@ class Calls {
   void make(char letter) {
     const ListGathers::Call call{signatureOf(letter), static_cast<uint32_t>(letter), true};
     const int root = letter >= '0' && letter <= '9' ? letter - '0' : letter == 'h';
-    const bool isHeld = gathers_.hold(call, root);
+    const bool isHeld = gathers_.hold(call, root, mayBegin);
     for (const auto& released : gathers_.released()) through_ += static_cast<char>(*released.index);
     if (!isHeld) through_ += letter;
     nGathers_ += gathers_.hasGathered();
@@ -37,6 +37,8 @@ class Calls {
     through_ = committed_;
     return *this;
   }
+  bool mayBegin = true;
+
   const std::string& through() const { return through_; }
   int nGathers() const { return nGathers_; }
 
@@ -77,6 +79,20 @@ TEST(ListGathers, OthersAreLetThroughInTheirOrder) {
 TEST(ListGathers, TheLastOneIsHeldBackUntilTheNextCall) {
   EXPECT_EQ(through(2, "R0"), "R");
   EXPECT_EQ(through(3, "R01"), "R");
+}
+
+TEST(ListGathers, NoneBeginsWhereItMayNot) {
+  Calls calls(2);
+  calls.mayBegin = false;
+  EXPECT_EQ(calls.make("01R01").through(), "01R01") << "parameters of each rank's own";
+  calls.mayBegin = true;
+  calls.make("0");
+  calls.mayBegin = false;
+  EXPECT_EQ(calls.make("1R").through(), "01R01R") << "one that has begun goes on";
+  calls.mayBegin = true;
+  calls.make("0");
+  calls.mayBegin = false;
+  EXPECT_EQ(calls.make("00R").through(), "01R01R000R") << "and nothing is held for ever";
 }
 
 TEST(ListGathers, WhatWasTakenBackWasNotMade) {

@@ -63,6 +63,15 @@ TEST(ModelSize, WhatIsReducedSaysOfWhichTypeBytesAre) {
   EXPECT_EQ(model.parametersFor(kParameters), kParameters);
 }
 
+TEST(ModelSize, BytesThatAreBroadcastInEachStepAreNoParameters) {
+  Model model;
+  model.broadcast(4 * kParameters, ncclUint8).reduce();
+  model.broadcast(500, ncclUint8, false).broadcast(5000, ncclUint8);
+  EXPECT_EQ(model.parametersFor(kParameters), kParameters);
+  model.broadcast(4 * kParameters, ncclUint8, false);
+  EXPECT_EQ(model.parametersFor(kParameters), 0u) << "images";
+}
+
 TEST(ModelSize, GathersBeforeTheFirstReductionAreOfShards) {
   Model model;
   model.gather(5000).gather(100).gather(7000).reduce().gather(9000);

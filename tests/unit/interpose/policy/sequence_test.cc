@@ -348,6 +348,26 @@ TEST(Sequence, APartOfTheModelIsLearnedSoonOnceItIsWrappedAgain) {
   EXPECT_EQ(stream.call('A').kind, Place::Kind::ambiguous);
 }
 
+TEST(Sequence, WhatWasFrozenForLongIsLearnedSoonOnceItIsTrained) {
+  Stream stream("ABC");
+  stream.steps(kManySteps, "AB");
+  stream.broadcast("ABC");
+  stream.steps(3, "ABC");
+  EXPECT_TRUE(stream.isKnown('A'));
+}
+
+// Averages by the call that reduces all gradients from some step on.
+TEST(Sequence, WhatWasBesideMayBecomeTheStep) {
+  Stream stream("ABC");
+  for (int i = 0; i < 4; ++i) stream.steps(1, "ABCABCABCABCK");
+  EXPECT_TRUE(stream.isKnown('A'));
+  stream.step("BC");
+  stream.steps(2, "K");
+  EXPECT_FALSE(stream.isKnown('A')) << "nothing is known after the second";
+  stream.steps(12, "K");
+  EXPECT_EQ(stream.call('K').kind, Place::Kind::ambiguous);
+}
+
 TEST(Sequence, ThePeriodOfAnotherModelDoesNot) {
   for (const std::string model : {"AB", "ABCD", "ABCABC"}) {
     Stream stream("ABC");
