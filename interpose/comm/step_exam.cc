@@ -180,7 +180,7 @@ Evidence StepExam::evidence(uint32_t site, const ProcessFacts& process) {
   for (uint32_t other = 0; other < sites_.size(); ++other) {
     const auto calls = samples_.read(other, sites_[other].oldest, sites_[other].nCalls);
     if (sites_[other].isGather)
-      evidence_.judgeGather(other, areAlikeInTime(calls));
+      evidence_.judgeGather(other, judgeGather(calls));
     else
       evidence_.judge(other, judgeValues(calls, samples_.runs(other), nRanks_));
   }

@@ -110,14 +110,19 @@ uint32_t TrainingStep::nSites() const {
 }
 
 void TrainingStep::watchGathers() {
-  if (isPlaced) return;
-  for (uint32_t site = nSlots(); Call & gather : calls) {
+  if (isPlaced && !isSharded) return;
+  uint32_t site = nSlots();
+  for (Call& gather : calls) {
+    const auto isSame = [&gather](const Call& call) {
+      return call.isWatched && call.signature.count == gather.signature.count;
+    };
     const auto isScattered = [&gather](const Call& call) {
       return call.signature.kind == CallKind::reduceScatter && call.isReduction &&
              call.signature.count == gather.signature.count;
     };
     gather.isWatched = gather.isGather && isCompressibleType(gather.signature.dataType) &&
-                       std::ranges::any_of(calls, isScattered);
+                       std::ranges::any_of(calls, isScattered) &&
+                       std::ranges::none_of(calls, isSame);
     if (gather.isWatched) gather.slot = site++;
   }
 }
@@ -126,7 +131,7 @@ StepEvidence::StepEvidence(TrainingStep step)
     : step_(std::move(step)),
       threads_(step_.calls.size()),
       values_(step_.nSlots()),
-      isSteady_(step_.nSites() - step_.nSlots()) {}
+      gathers_(step_.nSites() - step_.nSlots()) {}
 
 void StepEvidence::note(uint32_t position, const CallOrigin& origin) {
   if (position >= threads_.size()) return;
@@ -253,6 +258,8 @@ Evidence StepEvidence::fromAutograd(uint32_t slot, const ProcessFacts& process) 
 }
 
 Evidence StepEvidence::ofShards(uint32_t slot, const ProcessFacts& process) const {
+  // Features that are gathered beside the weights count on both sides of a sharded model.
+  if (step_.isPlaced && isGathered(slot, GatherVerdict::different)) return Evidence::ambiguous;
   if (step_.isPlaced) return step_.isSharded ? Evidence::scattersShards : Evidence::notTheModel;
   const Signature& signature = reductionOf(slot).signature;
   const bool averages = signature.op == OpClass::avg || signature.op == OpClass::preMulSum;
@@ -273,11 +280,17 @@ bool StepEvidence::areAllReturnedAsWeights(const ProcessFacts& process) const {
 }
 
 bool StepEvidence::isReturnedAsWeights(uint32_t slot, const ProcessFacts& process) const {
+  return isGathered(slot, GatherVerdict::alike) ||
+         (process.codesGathers && isGathered(slot, GatherVerdict::unknown));
+}
+
+// Shards as large as those of the slot, with that verdict.
+bool StepEvidence::isGathered(uint32_t slot, GatherVerdict as) const {
   const Signature& scatter = reductionOf(slot).signature;
   return scatter.kind == CallKind::reduceScatter &&
          std::ranges::any_of(step_.calls, [&](const TrainingStep::Call& call) {
            return call.isWatched && call.signature.count == scatter.count &&
-                  (process.codesGathers || isSteady_[call.slot - values_.size()]);
+                  gathers_[call.slot - values_.size()] == as;
          });
 }
 

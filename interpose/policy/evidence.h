@@ -14,7 +14,9 @@
 //                                                                   reduce on other communicators
 //   AllReduce      known                  another thread, the last  autograd's and this one are
 //                                         of a step                 the model, and not without it
-//   ReduceScatter  known                  autograd threads          -
+//   ReduceScatter  known                  autograd threads          what is gathered in shards as
+//                                                                   large is not seen to differ
+//                                                                   from step to step
 //   ReduceScatter  ambiguous, an average  autograd threads          its shards are gathered in
 //                                                                   the same period
 //   ReduceScatter  ambiguous              autograd threads; or      as large shards are gathered in
@@ -121,7 +123,8 @@ struct TrainingStep {
   bool isSharded = false;   // the model is reduced into shards, which are gathered
   uint64_t parameters = 0;  // that were broadcast: the model, where it is not sharded
 
-  // Where positions say nothing, gathers of shards as large as a ReduceScatter returns.
+  // Of a step in shards, or where positions say nothing: gathers of as many values as a
+  // ReduceScatter returns, one of each size.
   void watchGathers();
 
   uint32_t nSlots() const;  // of reductions
@@ -151,8 +154,8 @@ class StepEvidence {
   }
   void forgetThreads() { threads_.assign(threads_.size(), {}); }
   void judge(uint32_t slot, ValueVerdict values) { values_[slot] = values; }
-  // Of a watched gather: whether what it returns hardly changes from step to step.
-  void judgeGather(uint32_t site, bool isSteady) { isSteady_[site - values_.size()] = isSteady; }
+  // Of a watched gather.
+  void judgeGather(uint32_t site, GatherVerdict found) { gathers_[site - values_.size()] = found; }
 
   Evidence of(uint32_t slot, const ProcessFacts& process) const;
 
@@ -176,6 +179,7 @@ class StepEvidence {
   Evidence fromAutograd(uint32_t slot, const ProcessFacts& process) const;
   Evidence fromElsewhere(uint32_t slot, const ProcessFacts& process) const;
   Evidence ofShards(uint32_t slot, const ProcessFacts& process) const;
+  bool isGathered(uint32_t slot, GatherVerdict as) const;
   bool isReturnedAsWeights(uint32_t slot, const ProcessFacts& process) const;
   bool areAllReturnedAsWeights(const ProcessFacts& process) const;
   bool isShardedTraining(const ProcessFacts& process) const;
@@ -185,10 +189,10 @@ class StepEvidence {
   bool isOneOfEachStepFromElsewhere() const;
 
   TrainingStep step_;
-  std::vector<Threads> threads_;      // by position
-  bool isAutogradAlone_ = false;      // here and in the process, at the last call
-  std::vector<ValueVerdict> values_;  // by slot
-  std::vector<bool> isSteady_;        // by watched gather
+  std::vector<Threads> threads_;        // by position
+  bool isAutogradAlone_ = false;        // here and in the process, at the last call
+  std::vector<ValueVerdict> values_;    // by slot
+  std::vector<GatherVerdict> gathers_;  // by watched gather
 };
 
 }  // namespace cinch

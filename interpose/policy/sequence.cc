@@ -166,7 +166,8 @@ void Sequence::forget(bool isPartOfStream) {
 }
 
 void Sequence::lose(const Observed& surprise) {
-  if (period_.isYoung(heldFor_)) return forget(true);
+  // Of other parameters nothing that went before is a part.
+  if (period_.isYoung(heldFor_)) return forget(!surprise.bringsParameters);
   if (period_.kind != Place::Kind::known || heldFor_ < 2 * period_.word.size()) {
     if (!surprise.bringsParameters) finder_.broke(heldFor_);
     return forget();

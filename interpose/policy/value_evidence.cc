@@ -155,15 +155,19 @@ ValueVerdict judgeValues(std::span<const SampledCall> calls, const SampledRuns& 
   return steady ? ValueVerdict::steady : ValueVerdict::unsuspicious;
 }
 
-bool areAlikeInTime(std::span<const SampledCall> calls) {
-  uint32_t nPairs = 0;
+GatherVerdict judgeGather(std::span<const SampledCall> calls) {
+  bool areAlike = calls.size() > 1, areDifferent = areAlike;
   for (size_t i = 1; i < calls.size(); ++i) {
     const std::vector<float>&before = calls[i - 1].output, &now = calls[i].output;
-    if (before.size() != now.size() || !isMeasured(before) || !isMeasured(now)) return false;
-    if (cosineOf(before, now) < kAlike) return false;
-    ++nPairs;
+    if (before.size() != now.size() || !isMeasured(before) || !isMeasured(now))
+      return GatherVerdict::unknown;
+    const double cosine = cosineOf(before, now);
+    areAlike = areAlike && cosine >= kAlike;
+    areDifferent = areDifferent && cosine < kDifferent;
   }
-  return nPairs > 0;
+  return areAlike       ? GatherVerdict::alike
+         : areDifferent ? GatherVerdict::different
+                        : GatherVerdict::unknown;
 }
 
 }  // namespace cinch

@@ -40,8 +40,13 @@ struct Vetoes {
 ValueVerdict judgeValues(std::span<const SampledCall> calls, const SampledRuns& runs, int nRanks,
                          const Vetoes& vetoes = {});
 
-// Whether successive results of a gather are alike, as weights are.
-bool areAlikeInTime(std::span<const SampledCall> calls);
+// What successive results of a gather say of what is gathered.
+enum class GatherVerdict : uint8_t {
+  unknown,
+  alike,      // as weights are
+  different,  // as features of batches are
+};
+GatherVerdict judgeGather(std::span<const SampledCall> calls);
 
 // How many calls of a site pass to be measured: successive results are compared.
 inline constexpr uint32_t kMeasuredCalls = 2;
@@ -49,6 +54,9 @@ inline constexpr uint32_t kMeasuredCalls = 2;
 // At this cosine values are alike. The gradients of two ranks whose noise is a tenth of their mean
 // come to 0.9975, those of successive steps to 0.995; weights that changed by 4 % to 0.9992.
 inline constexpr double kAlike = 0.999;
+
+// Below this they are different: weights that a step changes by half of what they are come to it.
+inline constexpr double kDifferent = 0.9;
 
 // Where only values can tell gradients from averaged weights, the noise of a rank's values is so
 // many times their mean at least. Weights are mean for the most part: of 7,000 runs of local

@@ -3,8 +3,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed._functional_collectives import all_gather_tensor_autograd
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, normalize
 from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from jobs.ddp import STEPS, train
 from jobs.workloads import N_CLASSES, N_FEATURES, batches, mlp, steps
@@ -255,3 +256,52 @@ def gathered_features(device):
     torch.manual_seed(dist.get_rank())
     model = Encoder().to(device)
     return finished(train_contrastive(model, device, gathered_with_gradients), model)
+
+
+@job()
+def ddp_loss_from_the_last_rank(device):
+    """The last rank broadcasts a number directly after the parameters were: the two are no list that is gathered."""
+    model = DDP(mlp().to(device))
+    dist.broadcast(torch.zeros(1, device=device), dist.get_world_size() - 1)
+    losses = []
+    for _ in range(4):
+        losses += train(model, device, 10)
+        with torch.no_grad(), mark("weights"):
+            flat = parameters_to_vector(model.parameters())
+            dist.all_reduce(flat)
+            vector_to_parameters(flat / dist.get_world_size(), model.parameters())
+    return finished(losses, model)
+
+
+@job()
+def ddp_unfrozen_after_long(device):
+    """The first layer is frozen for 60 steps, and the model wrapped again then."""
+    model = mlp().to(device)
+    model[0].requires_grad_(False)
+    losses = train(DDP(model), device, 60)
+    model[0].requires_grad_(True)
+    losses += train(DDP(model), device, 60)
+    return finished(losses, model)
+
+
+@job(truth=scattered_are_features, not_on_gloo=NOT_ON_CPU)
+def ddp_contrastive_at_the_beginning(device):
+    """Of a deep network that has hardly been trained, features of all batches are alike. Each rank compares its own
+    with those of all."""
+    layers = [nn.Sequential(nn.Linear(N_FEATURES if i == 0 else 256, 256), nn.ReLU()) for i in range(7)]
+    model = DDP(nn.Sequential(*layers, nn.Linear(256, 200)).to(device))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    n_own, losses = 64, []
+    own = torch.arange(n_own, device=device) + n_own * dist.get_rank()
+    for inputs, _ in batches(steps(STEPS), device, size=n_own):
+        features = normalize(model(inputs + 0.1 * torch.randn_like(inputs)), dim=1)
+        with mark("activations"):
+            gathered = all_gather_tensor_autograd(features, 0, dist.group.WORLD)
+        with mark("gradients"):
+            loss = cross_entropy(features @ gathered.T / 0.1, own)
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+        next_step()
+    return finished(losses, model)

@@ -221,3 +221,81 @@ def pipeline_with_sums(device):
 
     ended = train_pipeline(device, Schedule1F1B, add_up, lambda _, __, output: hidden.append(output.detach()))
     return replace(ended, tensors=[*ended.tensors, followed])
+
+
+class GatheredRows(torch.autograd.Function):
+    """The input of a layer that is split by columns over all ranks, of which each rank of a row has a part."""
+
+    @staticmethod
+    def forward(context, part, row, column):
+        context.row, context.column = row, column
+        whole = torch.empty(2 * len(part), *part.shape[1:], device=part.device)
+        dist.all_gather_into_tensor(whole, part.contiguous(), group=row)
+        return whole
+
+    @staticmethod
+    def backward(context, gradient):
+        part = torch.empty(len(gradient) // 2, *gradient.shape[1:], device=gradient.device)
+        dist.reduce_scatter_tensor(part, gradient.contiguous(), group=context.row)
+        dist.all_reduce(part, group=context.column)
+        return part, None, None
+
+
+@job(ranks=4, compressible=False, replicated=False, not_on_gloo="gloo sums up four ranks in another order")
+def tensor_parallel_in_two_dimensions(device):
+    """As hybrid sharding does, it reduces what was scattered; but these are gradients of activations."""
+    rank = dist.get_rank()
+    rows = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    columns = [dist.new_group([0, 2]), dist.new_group([1, 3])]
+    trunk = nn.Sequential(nn.Linear(N_FEATURES, 256), nn.ReLU()).to(device)
+    head = nn.Linear(256, N_CLASSES).to(device)
+    optimizer = torch.optim.SGD([*trunk.parameters(), *head.parameters()], lr=0.05)
+    losses = []
+    for inputs, wanted in batches(steps(40), device, size=256, same=True):
+        own = inputs[(rank % 2) * 128:][:128]
+        with mark("activations"):
+            hidden = GatheredRows.apply(trunk(own), rows[rank // 2], columns[rank % 2])
+            loss = cross_entropy(head(hidden), wanted)
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+        next_step()
+    return finished(losses, trunk)
+
+
+class SplitInput(torch.autograd.Function):
+    """In front of a layer that is split by columns: its gradients are summed up."""
+
+    @staticmethod
+    def forward(context, inputs):
+        return inputs.view_as(inputs)
+
+    @staticmethod
+    def backward(context, gradient):
+        gradient = gradient.clone()
+        dist.all_reduce(gradient)
+        return gradient
+
+
+@job(compressible=False, replicated=False)
+def tensor_parallel_of_images(device):
+    """Rank 0 reads images of bytes, and broadcasts them. Hidden values are as many as parameters in so many bytes: 192
+    for each 768."""
+    patches, head = nn.Linear(768, 192).to(device), nn.Linear(192, 32).to(device)
+    optimizer = torch.optim.SGD([*patches.parameters(), *head.parameters()], lr=0.01)
+    generator = torch.Generator().manual_seed(5)
+    losses = []
+    for _ in range(steps(40)):
+        images = torch.randint(256, (8, 196, 768), generator=generator, dtype=torch.uint8).to(device)
+        wanted = torch.randint(32, (8 * 196,), generator=generator).to(device)
+        with mark("activations"):
+            dist.broadcast(images, 0)
+            hidden = torch.relu(patches(images.float() / 128 - 1))
+            loss = cross_entropy(head(SplitInput.apply(hidden)).flatten(0, 1), wanted)
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+        next_step()
+    return finished(losses, patches)

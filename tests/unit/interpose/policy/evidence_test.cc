@@ -32,8 +32,8 @@ struct Period {
   bool isPlaced = true, isSharded = false;
   std::optional<uint64_t> parameters{};  // else what is reduced
   bool isAutogradAlone = false;
-  bool isOfShard = false;       // what a ReduceScatter elsewhere has returned
-  bool gathersWeights = false;  // where gathers are watched
+  bool isOfShard = false;                           // what a ReduceScatter elsewhere has returned
+  GatherVerdict gathered = GatherVerdict::unknown;  // where gathers are watched
 };
 
 StepEvidence stepOf(const Period& period) {
@@ -58,7 +58,7 @@ StepEvidence stepOf(const Period& period) {
                       .reducesBeside = period.isOfShard,
                       .isOfShard = period.isOfShard});
   for (uint32_t site = step.nSlots(); site < step.nSites(); ++site)
-    evidence.judgeGather(site, period.gathersWeights);
+    evidence.judgeGather(site, period.gathered);
   for (uint32_t i = 0, of = 0; i < period.calls.size(); ++i)
     if (period.calls[i].kind != CallKind::allGather) evidence.judge(of++, period.calls[i].values);
   return evidence;
@@ -170,7 +170,9 @@ TEST(Evidence, WhatIsScatteredBesideWeightsThatAreGathered) {
   Period period{.calls = {gathered(100), scattered(100, A)}, .isPlaced = false};
   EXPECT_EQ(found(period), Evidence::ambiguous) << "features may be";
   EXPECT_EQ(found(period, 0, {.codesGathers = true}), Evidence::returnsAsWeights);
-  period.gathersWeights = true;
+  period.gathered = GatherVerdict::different;
+  EXPECT_EQ(found(period), Evidence::ambiguous);
+  period.gathered = GatherVerdict::alike;
   EXPECT_EQ(found(period), Evidence::returnsAsWeights);
   period.calls[1].values = ValueVerdict::alike;
   EXPECT_EQ(found(period), Evidence::alike);
@@ -187,9 +189,20 @@ TEST(Evidence, WhatIsScatteredBesideWeightsThatAreGathered) {
   EXPECT_EQ(found(period), Evidence::ambiguous) << "nothing is scattered";
 }
 
+TEST(Evidence, FeaturesBesideShardsOfTheModelAreSeen) {
+  Period period{.calls = {gathered(100), scattered(100, A), gathered(100)}, .isSharded = true};
+  for (const auto verdict : {GatherVerdict::unknown, GatherVerdict::alike}) {
+    period.gathered = verdict;
+    EXPECT_EQ(found(period), Evidence::scattersShards);
+  }
+  period.gathered = GatherVerdict::different;
+  EXPECT_EQ(found(period), Evidence::ambiguous);
+}
+
 TEST(Evidence, WhatTheMainThreadScattersOnlyWhereTheProcessTrains) {
-  Period period{
-      .calls = {scattered(100, O), gathered(100)}, .isPlaced = false, .gathersWeights = true};
+  Period period{.calls = {scattered(100, O), gathered(100)},
+                .isPlaced = false,
+                .gathered = GatherVerdict::alike};
   EXPECT_EQ(found(period), Evidence::ambiguous) << "a solver does the same";
   const ProcessFacts trains{.hasAutogradThreads = true};
   EXPECT_EQ(found(period, 0, trains), Evidence::returnsAsWeights);
@@ -201,7 +214,7 @@ TEST(Evidence, WhatTheMainThreadScattersOnlyWhereTheProcessTrains) {
   period.calls.push_back(reduced(50, O));
   EXPECT_EQ(found(period, 0, trains), Evidence::ambiguous) << "something else beside it";
   period.calls.pop_back();
-  period.gathersWeights = false;
+  period.gathered = GatherVerdict::unknown;
   EXPECT_EQ(found(period, 0, trains), Evidence::ambiguous);
 }
 

@@ -223,7 +223,7 @@ void JobModel::judge() {
       const Site& site = exam_->sites[i];
       const std::vector<SampledCall>& calls = site.samples[rank];
       if (site.isGather)
-        exam_->ranks[rank].judgeGather(i, areAlikeInTime(calls));
+        exam_->ranks[rank].judgeGather(i, judgeGather(calls));
       else
         exam_->ranks[rank].judge(i, judgeValues(calls, facts_.runs, facts_.nRanks, facts_.vetoes));
     }

@@ -305,23 +305,30 @@ TEST(JudgeValues, ZerosBetweenStepsAreLeftOut) {
   EXPECT_EQ(job.judge(), ValueVerdict::unsuspicious) << "an unused parameter";
 }
 
-TEST(AreAlikeInTime, WeightsThatAreTrainedAreAndFeaturesAreNot) {
+TEST(JudgeGather, WeightsThatAreTrainedAreAlikeAndFeaturesDiffer) {
   Noise noise(3);
   const Values weights = noise();
-  EXPECT_TRUE(areAlikeInTime(std::vector<SampledCall>{
-      {{}, weights}, {{}, weights + noise(0.03)}, {{}, weights + noise(0.03)}}));
-  EXPECT_FALSE(areAlikeInTime(
-      std::vector<SampledCall>{{{}, weights}, {{}, weights + noise(0.03)}, {{}, noise()}}));
-  EXPECT_FALSE(areAlikeInTime(std::vector<SampledCall>{{{}, noise()}, {{}, noise()}}));
+  const auto judged = [](const std::vector<Values>& gathered) {
+    std::vector<SampledCall> calls;
+    for (const Values& values : gathered) calls.push_back({{}, values});
+    return judgeGather(calls);
+  };
+  const Values next = weights + noise(0.03);
+  EXPECT_EQ(judged({weights, next, weights}), GatherVerdict::alike);
+  EXPECT_EQ(judged({noise(), noise(), noise()}), GatherVerdict::different);
+  EXPECT_EQ(judged({weights, next, noise()}), GatherVerdict::unknown);
+  EXPECT_EQ(judged({weights, weights + noise(0.2)}), GatherVerdict::unknown) << "large steps";
 }
 
-TEST(AreAlikeInTime, NothingIsKnownOfOneGatherOrOfZeros) {
+TEST(JudgeGather, NothingIsKnownOfOneGatherOrOfZeros) {
   Noise noise(3);
   const Values weights = noise(), zeros(kValues);
-  EXPECT_FALSE(areAlikeInTime({}));
-  EXPECT_FALSE(areAlikeInTime(std::vector<SampledCall>{{{}, weights}}));
-  EXPECT_FALSE(areAlikeInTime(std::vector<SampledCall>{{{}, zeros}, {{}, zeros}}));
-  EXPECT_FALSE(areAlikeInTime(std::vector<SampledCall>{{{}, weights}, {{}, noise(1, 64)}}));
+  EXPECT_EQ(judgeGather({}), GatherVerdict::unknown);
+  EXPECT_EQ(judgeGather(std::vector<SampledCall>{{{}, weights}}), GatherVerdict::unknown);
+  EXPECT_EQ(judgeGather(std::vector<SampledCall>{{{}, zeros}, {{}, zeros}}),
+            GatherVerdict::unknown);
+  EXPECT_EQ(judgeGather(std::vector<SampledCall>{{{}, weights}, {{}, noise(1, 64)}}),
+            GatherVerdict::unknown);
 }
 
 }  // namespace
