@@ -275,13 +275,10 @@ Evidence StepEvidence::ofShards(uint32_t slot, const ProcessFacts& process) cons
 // calls: all of a period must be of shards that return as weights.
 bool StepEvidence::areAllReturnedAsWeights(const ProcessFacts& process) const {
   const auto slots = std::views::iota(uint32_t{0}, static_cast<uint32_t>(values_.size()));
-  return std::ranges::all_of(slots,
-                             [&](uint32_t slot) { return isReturnedAsWeights(slot, process); });
-}
-
-bool StepEvidence::isReturnedAsWeights(uint32_t slot, const ProcessFacts& process) const {
-  return isGathered(slot, GatherVerdict::alike) ||
-         (process.codesGathers && isGathered(slot, GatherVerdict::unknown));
+  return std::ranges::all_of(slots, [&](uint32_t slot) {
+    return isGathered(slot, GatherVerdict::alike) ||
+           (process.codesGathers && isGathered(slot, GatherVerdict::unknown));
+  });
 }
 
 // Shards as large as those of the slot, with that verdict.
@@ -294,20 +291,18 @@ bool StepEvidence::isGathered(uint32_t slot, GatherVerdict as) const {
          });
 }
 
-// Megatron-core's distributed optimizer reduces after the backward pass, from the main thread. An
-// iterative solver would do the same, so that the process must have trained something, and all
-// that is reduced be noise.
-bool StepEvidence::isShardedTraining(const ProcessFacts& process) const {
-  if (!process.hasAutogradThreads || process.reducesFromAutograd) return false;
-  const auto isNoise = [](ValueVerdict values) { return values == ValueVerdict::unsuspicious; };
-  return std::ranges::all_of(values_, isNoise) && areAllReturnedAsWeights(process);
-}
-
 Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process) const {
   if (process.reducesFromAutograd)
     return completesModel(slot) ? Evidence::completesModel : Evidence::anotherThread;
-  if (!step_.isPlaced)
-    return isShardedTraining(process) ? Evidence::returnsAsWeights : Evidence::ambiguous;
+  if (!step_.isPlaced) {
+    // Megatron-core's distributed optimizer reduces after the backward pass, from the main thread.
+    // An iterative solver would do the same, so that the process must have trained something, and
+    // all that is reduced be noise.
+    const auto isNoise = [](ValueVerdict values) { return values == ValueVerdict::unsuspicious; };
+    const bool isTraining = process.hasAutogradThreads && std::ranges::all_of(values_, isNoise);
+    return isTraining && areAllReturnedAsWeights(process) ? Evidence::returnsAsWeights
+                                                          : Evidence::ambiguous;
+  }
   if (isBroadcastInStep(reductionOf(slot).signature.count)) return Evidence::broadcastInStep;
   const bool isAllReduce = reductionOf(slot).signature.kind == CallKind::allReduce;
   if (isAllReduce && process.isNamedByDdp) return Evidence::ddpMessages;

@@ -180,9 +180,7 @@ class StepEvidence {
   Evidence fromElsewhere(uint32_t slot, const ProcessFacts& process) const;
   Evidence ofShards(uint32_t slot, const ProcessFacts& process) const;
   bool isGathered(uint32_t slot, GatherVerdict as) const;
-  bool isReturnedAsWeights(uint32_t slot, const ProcessFacts& process) const;
   bool areAllReturnedAsWeights(const ProcessFacts& process) const;
-  bool isShardedTraining(const ProcessFacts& process) const;
   bool hasTwoSignatures() const;
   Evidence ofWholeModel() const;
   bool completesModel(uint32_t slot) const;

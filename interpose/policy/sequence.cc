@@ -54,7 +54,7 @@ Place Sequence::observe(const Signature& signature, uint32_t index, bool isLarge
   symbol.isLarge = isLarge;
   ++symbol.times;
   const Observed call{index, cursor_.position, isNewParameters(index)};
-  if (isBeside(index)) noteBeside();
+  if (period_.isBeside(index)) noteBeside();
   const bool wasOnTrack = cursor_.isOnTrack, wasYoung = period_.isYoung(heldFor_);
   const Place place = follow(call);
   model_.note(signature, isLarge, symbol.times == 1 || call.bringsParameters);
@@ -88,12 +88,12 @@ void Sequence::keep(const Observed& call) {
 
 // Losing count of anything else would put the calls after it in a wrong place.
 bool Sequence::isIgnorable(uint32_t symbol) const {
-  if (isOfPeriod(symbol)) return false;
-  return !symbols_[symbol].isLargeReduction() || isBeside(symbol);
+  if (period_.has(symbol)) return false;
+  return !symbols_[symbol].isLargeReduction() || period_.isBeside(symbol);
 }
 
-bool Sequence::isBeside(uint32_t symbol) const {
-  return std::ranges::count(period_.beside, symbol) > 0;
+bool Sequence::Period::isBeside(uint32_t symbol) const {
+  return std::ranges::count(beside, symbol) > 0;
 }
 
 // What comes twice with less than a period between is more than an interruption: gradients may be
@@ -102,8 +102,8 @@ void Sequence::noteBeside() {
   if (std::exchange(sinceBeside_, 0) < period_.word.size()) period_.beside.clear();
 }
 
-bool Sequence::isOfPeriod(uint32_t symbol) const {
-  return symbol < period_.times.size() && period_.times[symbol] > 0;
+bool Sequence::Period::has(uint32_t symbol) const {
+  return symbol < times.size() && times[symbol] > 0;
 }
 
 Place Sequence::follow(const Observed& call) {
@@ -216,7 +216,7 @@ bool Sequence::fitsParameters() const {
 void Sequence::takeForBeside() {
   if (!std::exchange(wentOn_, false) || period_.beside.size() == kMostBeside) return;
   const uint32_t symbol = surprise_.symbol;
-  if (!isIgnorable(symbol) && !isOfPeriod(symbol)) period_.beside.push_back(symbol);
+  if (!isIgnorable(symbol) && !period_.has(symbol)) period_.beside.push_back(symbol);
   sinceBeside_ = heldFor_;
 }
 

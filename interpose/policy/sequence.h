@@ -123,6 +123,8 @@ class Sequence {
     uint64_t parameters = 0;  // of the model that was broadcast
     uint32_t number = 0;      // of those learned so far
     bool isYoung(uint32_t heldFor) const;
+    bool has(uint32_t symbol) const;
+    bool isBeside(uint32_t symbol) const;
   };
 
   // What the calls of a period amount to.
@@ -138,8 +140,6 @@ class Sequence {
 
   Place follow(const Observed& call);
   bool isIgnorable(uint32_t symbol) const;
-  bool isOfPeriod(uint32_t symbol) const;
-  bool isBeside(uint32_t symbol) const;
   bool isNewParameters(uint32_t symbol) const;
   // The search for a period goes on with the calls before, where they may be part of one.
   void forget(bool isPartOfStream = false);
