@@ -55,10 +55,13 @@ bool reducesFromAutogradBeside(const CommResources& comm) {
 }
 
 bool hasAutogradThreads() {
+  // Threads end while this looks, which must be no exception: nobody would catch it.
   std::error_code error;
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", error)) {
+  std::filesystem::directory_iterator thread("/proc/self/task", error);
+  for (; !error && thread != std::filesystem::directory_iterator(); thread.increment(error)) {
     std::string name;
-    std::getline(std::ifstream(thread.path() / "comm"), name);
+    std::ifstream comm(thread->path() / "comm");
+    std::getline(comm, name);
     if (callerOf(name) == Caller::autograd) return true;
   }
   return false;

@@ -40,17 +40,18 @@ class ExamVotes {
   }
 
   void cast() const {
-    for (const StepExam::Attempt& attempt : attempts_) cast(attempt);
+    const bool hasAutograd = hasAutogradThreads();
+    for (const StepExam::Attempt& attempt : attempts_) cast(attempt, hasAutograd);
   }
 
  private:
   // Rank 0 needs evidence, the others only must not see the contrary. What cannot be sent is a no,
   // and so is the leaving that follows.
-  void cast(const StepExam::Attempt& attempt) const {
+  void cast(const StepExam::Attempt& attempt, bool hasAutograd) const {
     const ProcessFacts process{
         .reducesFromAutograd = reducesFromAutograd(),
         .isNamedByDdp = isNamedByDdp(attempt.site),
-        .hasAutogradThreads = hasAutogradThreads(),
+        .hasAutogradThreads = hasAutograd,
         .codesGathers = processParams().params.allGather,
     };
     const Evidence found = step_->evidence(attempt.site, process);

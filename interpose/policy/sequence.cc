@@ -27,8 +27,7 @@ bool mayRepeatInto(uint64_t parameters, uint64_t reduced) {
 }  // namespace
 
 // An ambiguous period may be a structure within a step. The finder goes on beside it, and finds the
-// step when that structure ends; not before, since a group's calls could then be placed otherwise
-// than the same calls without a group on another rank.
+// step when that structure ends.
 bool Sequence::Period::isYoung(uint32_t heldFor) const {
   return !word.empty() && kind == Place::Kind::ambiguous && heldFor < kLongerThanStep;
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 
+#include <atomic>
 #include <thread>
 
 #include "interpose/comm/comm_resources.h"
@@ -34,6 +35,16 @@ TEST(Caller, TheProcessHasSuchThreadsWhileOneLives) {
   EXPECT_FALSE(hasAutogradThreads());
   onThread("pt_autograd_0", [] { EXPECT_TRUE(hasAutogradThreads()); });
   EXPECT_FALSE(hasAutogradThreads());
+}
+
+TEST(Caller, ThreadsThatEndMeanwhileDoNoHarm) {
+  std::atomic<bool> isOver{false};
+  std::thread others([&isOver] {
+    while (!isOver) onThread("worker", [] {});
+  });
+  for (int i = 0; i < 500; ++i) EXPECT_FALSE(hasAutogradThreads());
+  isOver = true;
+  others.join();
 }
 
 TEST(Caller, AShardIsThatOfTheLastCallOfTheThreadElsewhere) {
