@@ -155,6 +155,10 @@ std::vector<const CallStats*> CommStats::calls() const {
   return lists_->all(lists_->calls);
 }
 
+CommFigures CommStats::figures() const {
+  return figuresOf(*this);
+}
+
 std::string CommStats::callTable() const {
   return formatCalls(callFigures(*this));
 }

@@ -18,6 +18,7 @@
 namespace cinch {
 
 struct ReportOrigin;
+struct CommFigures;
 
 // A running figure that any thread may add to.
 using Counter = std::atomic<uint64_t>;
@@ -130,6 +131,8 @@ struct CommStats {
   std::vector<const SlotStats*> slots() const;
   std::vector<const CallStats*> calls() const;
 
+  // What they all say now.
+  CommFigures figures() const;
   // The calls as a table for people, a line each.
   std::string callTable() const;
 

@@ -103,6 +103,13 @@ struct CommFigures {
   Totals totals() const;
 };
 
+// Which part of all bytes that a rank has sent were gathers that pass and could be coded: from 0 to
+// 1. What passes otherwise counts as AllReduce, which sends most.
+double gatheredShare(const CommFigures& comm);
+
+// From half of all bytes on, what a user ought to know of that; else empty.
+std::string gatheredRemark(const CommFigures& comm);
+
 // How much smaller the traffic is than plain NCCL's: what one rank of a ring would have sent for
 // `bytesIn` of allreduce, 2(P-1)/P of it, over what was sent. 0 where nothing was sent.
 double wireRatio(uint64_t bytesIn, uint64_t wireBytes, int nRanks);

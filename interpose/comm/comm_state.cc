@@ -414,14 +414,16 @@ void CommState::activate(Slot& slot) {
 void CommState::noteOutcome(const Signature& signature, Reason reason) {
   if (rank != 0 || !facts_.agreed) return;
   if (reason == Reason::none) return steps_.notice.compressed();
+  const auto warn = [&](const std::string& text) {
+    if (!text.empty()) CINCH_WARN("POLICY", "%s: %s", name.c_str(), text.c_str());
+  };
+  if (reason == Reason::gathered) return warn(steps_.notice.gathered(*stats_));
   if (steps_.notice.isQuiet()) return;
   // Of what would be compressed if it were known to be a gradient.
   const Reason inEnd = cinch::decide(params_, facts_, signature, inTheEnd(signature));
   const auto index = signatures_.find(signature);
   if (inEnd != Reason::none || !index) return;
-  const std::string text =
-      steps_.notice.passed(signature, *index, steps_.sequence().timesPerPeriod(*index), reason);
-  if (!text.empty()) CINCH_WARN("POLICY", "%s: %s", name.c_str(), text.c_str());
+  warn(steps_.notice.passed(signature, *index, steps_.sequence().timesPerPeriod(*index), reason));
 }
 
 void CommState::countPass(Reason reason, uint64_t nBytes) {

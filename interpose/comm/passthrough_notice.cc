@@ -1,5 +1,7 @@
 #include "interpose/comm/passthrough_notice.h"
 
+#include "common/stats_format.h"
+
 namespace cinch {
 
 std::string PassthroughNotice::passed(const Signature& signature, uint32_t index,
@@ -24,6 +26,13 @@ void PassthroughNotice::compressed() {
   hasCompressed_ = true;
   nPassed_.clear();
   reasons_.clear();
+}
+
+std::string PassthroughNotice::gathered(const CommStats& stats) {
+  if (++nGathered_ < nextLook_) return {};
+  const std::string remark = gatheredRemark(stats.figures());
+  nextLook_ = remark.empty() ? 2 * nextLook_ : UINT64_MAX;
+  return remark;
 }
 
 }  // namespace cinch

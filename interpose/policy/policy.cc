@@ -112,11 +112,13 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
   if (!isSlowEnough(params, comm)) return Reason::sameHost;
   if (history.rule != nullptr && history.rule->passes) return Reason::ruled;
   const bool isAsked = isAskedFor(history);
-  if (!isWanted(params, signature.kind, isAsked)) return Reason::kind;
+  const bool isOfWantedKind = isWanted(params, signature.kind, isAsked);
+  if (!isOfWantedKind && signature.kind != CallKind::allGather) return Reason::kind;
   if (!isSum(signature)) return Reason::operation;
   if (!isCompressibleType(signature.dataType)) return Reason::dataType;
   if (!isAsked && !isLarge(params, comm, signature)) return Reason::small;
   if (!savesBytes(params, comm, signature, history)) return Reason::small;
+  if (!isOfWantedKind) return Reason::gathered;
   if (isWarmingUp(params, history)) return Reason::warmup;
   if (params.slots == SlotChoice::sequence)
     if (const Reason reason = reasonOfPlace(history); reason != Reason::none) return reason;

@@ -143,6 +143,32 @@ TEST(StatsFormat, WhatFewSlotsHaveIsOnlyShownThere) {
                                                "budget": 0.02})"));
 }
 
+// A rank's shard goes to all others; what passes otherwise may be an AllReduce, which sends its
+// bytes twice.
+TEST(StatsFormat, GathersThatPassAreWeighedAgainstAllThatIsSent) {
+  CommFigures comm = exampleComm();
+  comm.slots = {{"ReduceScatter fp32 Sum x 1000", "q8", 0, 10, 4000, 3000, 4, 0, 0, 0}};
+  comm.passed = {{"small", 5, 500}};
+  EXPECT_EQ(gatheredShare(comm), 0);
+  EXPECT_EQ(gatheredRemark(comm), "");
+  comm.passed.push_back({"gathered", 10, 4000});
+  EXPECT_DOUBLE_EQ(gatheredShare(comm), 12000.0 / 16000);
+  EXPECT_EQ(gatheredRemark(comm).substr(0, 15), "75 % of what is");
+  EXPECT_NE(formatText({comm}).find("\n  75 % of what is sent are gathers"), std::string::npos);
+  const json found = json::parse(formatJson({comm}));
+  EXPECT_DOUBLE_EQ(found.at("communicators").at(0).at("gathered_share"), 0.75);
+}
+
+TEST(StatsFormat, FewGathersOrAJobThatCompressesNothingNeedNoRemark) {
+  CommFigures comm = exampleComm();
+  comm.passed = {{"gathered", 10, comm.totals().wireBytes / 3 - 1}};
+  EXPECT_LT(gatheredShare(comm), 0.5);
+  EXPECT_EQ(gatheredRemark(comm), "");
+  comm.slots.clear();
+  EXPECT_EQ(gatheredShare(comm), 1);
+  EXPECT_EQ(gatheredRemark(comm), "");
+}
+
 TEST(StatsFormat, FiguresThatAreNotFiniteAreNull) {
   CommFigures comm = exampleComm();
   comm.slots[0].nmse = std::numeric_limits<double>::quiet_NaN();

@@ -51,5 +51,54 @@ TEST_F(PassthroughNoticeTest, OnceMoreWhereCompressionHasEnded) {
   EXPECT_TRUE(notice_.isQuiet()) << "for good";
 }
 
+class GatheredTest : public testing::Test {
+ protected:
+  GatheredTest()
+      : stats_({.name = "comm",
+                .rank = 0,
+                .nRanks = 2,
+                .verdict = "compress",
+                .reasons = kReasonNames,
+                .classes = kReasonClasses}) {}
+
+  // What is logged of so many gathers of 100 bytes.
+  std::string gather(uint64_t n) {
+    std::string logged;
+    for (uint64_t i = 0; i < n; ++i) {
+      stats_.passedCalls[static_cast<size_t>(Reason::gathered)] += 1;
+      stats_.passedBytes[static_cast<size_t>(Reason::gathered)] += 100;
+      logged += notice_.gathered(stats_);
+    }
+    return logged;
+  }
+  void compress(uint64_t nBytes) {
+    SlotStats& slot = stats_.addSlot("ReduceScatter fp32 Sum x 100", "q8", 0);
+    slot.compressed += 1;
+    slot.wireBytes += nBytes;
+  }
+
+  CommStats stats_;
+  PassthroughNotice notice_;
+};
+
+TEST_F(GatheredTest, SaysOnceWhatTheSettingWouldSave) {
+  compress(100);
+  EXPECT_EQ(gather(PassthroughNotice::kSteps - 1), "");
+  EXPECT_NE(gather(1).find("CINCH_ALLGATHER"), std::string::npos);
+  EXPECT_EQ(gather(10 * PassthroughNotice::kSteps), "");
+}
+
+TEST_F(GatheredTest, LooksAgainWhereTheReductionsWereFoundLate) {
+  EXPECT_EQ(gather(PassthroughNotice::kSteps), "") << "nothing is compressed yet";
+  compress(100);
+  EXPECT_EQ(gather(PassthroughNotice::kSteps - 1), "");
+  EXPECT_NE(gather(1), "");
+}
+
+TEST_F(GatheredTest, IsSilentWhereReductionsAreMostOfWhatIsSent) {
+  compress(1'000'000);
+  EXPECT_EQ(gather(20 * PassthroughNotice::kSteps), "");
+}
+
 }  // namespace
 }  // namespace cinch

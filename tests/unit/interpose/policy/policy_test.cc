@@ -110,7 +110,19 @@ Reason decideKind(const Params& params, CallKind kind) {
 TEST(Policy, WeightsAreOnlyCompressedWhereAskedFor) {
   EXPECT_EQ(decideKind(defaults(), CallKind::allReduce), Reason::none);
   EXPECT_EQ(decideKind(defaults(), CallKind::reduceScatter), Reason::none);
-  EXPECT_EQ(decideKind(defaults(), CallKind::allGather), Reason::kind);
+  EXPECT_EQ(decideKind(defaults(), CallKind::allGather), Reason::gathered);
+}
+
+// Of these a user is told what the setting would save.
+TEST(Policy, OnlyGathersThatCouldBeCodedCountAsGathered) {
+  const auto reasonOf = [](ncclDataType_t type, uint64_t count) {
+    return decide(defaults(), kNetworked, {CallKind::allGather, OpClass::none, type, count},
+                  kOften);
+  };
+  for (const ncclDataType_t type : {ncclFloat32, ncclBfloat16, ncclFloat16})
+    EXPECT_EQ(reasonOf(type, 1 << 20), Reason::gathered);
+  EXPECT_EQ(reasonOf(ncclInt64, 1 << 20), Reason::dataType);
+  EXPECT_EQ(reasonOf(ncclFloat32, 100), Reason::small);
 }
 
 TEST(Policy, KindsAreSwitchedOneByOne) {
@@ -119,7 +131,7 @@ TEST(Policy, KindsAreSwitchedOneByOne) {
       const Params params = withKinds(scatter, gather);
       EXPECT_EQ(decideKind(params, CallKind::allReduce), Reason::none);
       EXPECT_EQ(decideKind(params, CallKind::reduceScatter), scatter ? Reason::none : Reason::kind);
-      EXPECT_EQ(decideKind(params, CallKind::allGather), gather ? Reason::none : Reason::kind);
+      EXPECT_EQ(decideKind(params, CallKind::allGather), gather ? Reason::none : Reason::gathered);
     }
 }
 
@@ -390,7 +402,8 @@ TEST(Policy, CompressStandsAgainstTheDefaults) {
     const OpClass op = kind == CallKind::allGather ? OpClass::none : OpClass::sum;
     const Signature call{kind, op, ncclFloat32, 1 << 20};
     EXPECT_EQ(decideWith("compress", withKinds(false, false), call), Reason::none);
-    EXPECT_EQ(decideWith("gradient q8", withKinds(false, false), call), Reason::kind);
+    EXPECT_EQ(decideWith("gradient q8", withKinds(false, false), call),
+              kind == CallKind::allGather ? Reason::gathered : Reason::kind);
   }
 }
 

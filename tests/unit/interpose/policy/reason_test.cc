@@ -31,7 +31,7 @@ TEST(Reason, ACallIsTakenForAGradientOnlyWhereThePolicyFoundItToBeOne) {
   EXPECT_STREQ(kReasonNames[0], "compressed") << "the report counts on it";
   for (const Reason reason : {Reason::none, Reason::slower, Reason::voted, Reason::inaccurate})
     EXPECT_EQ(classOf(reason), "gradient");
-  for (const Reason reason : {Reason::kind, Reason::operation, Reason::dataType,
+  for (const Reason reason : {Reason::kind, Reason::gathered, Reason::operation, Reason::dataType,
                               Reason::otherValues, Reason::otherThread})
     EXPECT_EQ(classOf(reason), "other");
   EXPECT_EQ(classOf(Reason::state), "weights or state");
