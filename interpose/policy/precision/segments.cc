@@ -35,7 +35,8 @@ class TileOwners {
   uint64_t addToOpenTile(uint64_t nValues) {
     const uint64_t n = std::min(nValues, kTileElems - filled_);
     current_.nValues += n;
-    if (current_.nValues > owner_.nValues) owner_ = current_;
+    const bool hasMore = current_.nValues > owner_.nValues;
+    if (current_.keptRaw || (!owner_.keptRaw && hasMore)) owner_ = current_;
     filled_ += n;
     if (filled_ == kTileElems) closeTile();
     return n;
@@ -49,7 +50,9 @@ class TileOwners {
   }
 
   void append(const Share& owner, uint64_t nTiles) {
-    if (owner.layer != lastLayer_) runs_.push_back({0, owner.keptRaw});
+    const bool goesOn =
+        owner.layer == lastLayer_ || (owner.keptRaw && !runs_.empty() && runs_.back().keptRaw);
+    if (!goesOn) runs_.push_back({0, owner.keptRaw});
     runs_.back().nTiles += nTiles;
     lastLayer_ = owner.layer;
   }

@@ -22,10 +22,11 @@ constexpr uint64_t longestSegment(uint64_t count) {
 }
 
 // Segments of a bucket of `count` values, in order; together they have ShardLayout::tilesOf(count)
-// tiles. Layers of one dimension or none are kept raw, and neighbours of that kind count as one
-// layer. A tile belongs to the layer that has most of its values, to the first of equals; a layer
-// that gets no tile goes with its neighbours. The tiles of a layer are a segment, or several where
-// they are more than `maxTiles`.
+// tiles. Layers of one dimension or none, which are small and which training is sensitive to, are
+// kept raw, with all of the tiles that they have a value in; neighbouring tiles of that kind are
+// one segment. Any other tile belongs to the layer that has most of its values, to the first of
+// equals; a layer that gets no tile goes with its neighbours. The tiles of a layer are a segment,
+// or several where they are more than `maxTiles`.
 //
 // An empty layout, or one of another total: all is one layer. Where there would be more than
 // kMaxSegments, `maxTiles` rises, and where that does not help, all is one layer.

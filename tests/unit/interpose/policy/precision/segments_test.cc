@@ -66,17 +66,20 @@ TEST(Segments, SmallLayersGoWithTheirNeighbours) {
   EXPECT_EQ(segments[0], 1);
 }
 
-TEST(Segments, BiasesAreKeptRawWhereTheyHaveATile) {
+TEST(Segments, BiasesAreKeptRawWithEachTileThatTheyTouch) {
   EXPECT_EQ(cut({{4 * kTile, 2}, {kTile, 1}, {4 * kTile, 2}}), (Tiles{4, -1, 4}));
   EXPECT_EQ(cut({{4 * kTile, 2}, {kTile, 0}, {4 * kTile, 2}}), (Tiles{4, -1, 4}));
   EXPECT_EQ(cut({{4 * kTile, 2}, {kTile, kUnknownDims}, {4 * kTile, 2}}), (Tiles{4, 1, 4}));
-  EXPECT_EQ(cut({{4 * kTile, 2}, {kTile / 4, 1}, {4 * kTile, 2}}), (Tiles{4, 5}));
+  EXPECT_EQ(cut({{4 * kTile, 2}, {1, 1}, {4 * kTile, 2}}), (Tiles{4, -1, 4}));
+  EXPECT_EQ(cut({{4 * kTile - 1, 2}, {2, 1}, {4 * kTile, 2}}), (Tiles{3, -2, 4}));
 }
 
-// A bias, a scale and a shift one after another: the tile is theirs although each has a third.
-TEST(Segments, NeighboursThatAreKeptRawCountAsOne) {
+// A bias, a scale and a shift one after another, or with a small matrix between them.
+TEST(Segments, NeighboursThatAreKeptRawAreOne) {
   EXPECT_EQ(cut({{4 * kTile + 400, 2}, {200, 1}, {200, 1}, {200, 1}, {4 * kTile + 24, 2}}),
             (Tiles{4, -1, 4}));
+  EXPECT_EQ(cut({{4 * kTile + 400, 2}, {200, 1}, {800, 2}, {200, 1}, {4 * kTile, 2}}),
+            (Tiles{4, -2, 4}));
 }
 
 TEST(Segments, LongLayersAreCut) {
@@ -119,30 +122,34 @@ TEST(Segments, NeverMoreThanTheMost) {
 
 // Against the rule as plainly as it can be put: who owns each value, and then each tile.
 TEST(Segments, AgreeWithTheRuleValueByValue) {
+  constexpr uint32_t kRaw = UINT32_MAX;
   std::mt19937_64 random(1);
   for (int round = 0; round < 2000; ++round) {
     BucketLayout layers(1 + random() % 12);
     for (Layer& layer : layers)
       layer = {1 + random() % (round % 2 ? 700 : 5000), static_cast<uint8_t>(random() % 3)};
-    std::vector<uint32_t> ownerOfValue;  // raw neighbours have one number
-    std::vector<bool> isRaw;
+    std::vector<uint32_t> ownerOfValue;
+    std::vector<bool> isRaw;  // by layer
     for (const Layer& layer : layers) {
-      const bool raw = layer.dims <= 1;
-      if (isRaw.empty() || !raw || !isRaw.back()) isRaw.push_back(raw);
+      isRaw.push_back(layer.dims <= 1);
       ownerOfValue.insert(ownerOfValue.end(), layer.count, static_cast<uint32_t>(isRaw.size() - 1));
     }
-    std::vector<uint32_t> owners;  // of tiles
+    std::vector<uint32_t> owners;  // of tiles; all that are kept raw have the same
     for (size_t first = 0; first < ownerOfValue.size(); first += kTile) {
       std::vector<uint64_t> share(isRaw.size());
       for (size_t i = first; i < std::min<size_t>(first + kTile, ownerOfValue.size()); ++i)
         ++share[ownerOfValue[i]];
-      owners.push_back(
-          static_cast<uint32_t>(std::max_element(share.begin(), share.end()) - share.begin()));
+      bool hasRaw = false;
+      for (size_t owner = 0; owner < share.size(); ++owner)
+        hasRaw = hasRaw || (isRaw[owner] && share[owner] > 0);
+      owners.push_back(hasRaw ? kRaw
+                              : static_cast<uint32_t>(std::max_element(share.begin(), share.end()) -
+                                                      share.begin()));
     }
     Tiles expected;
     for (size_t i = 0; i < owners.size(); ++i) {
       if (i == 0 || owners[i] != owners[i - 1]) expected.push_back(0);
-      expected.back() += isRaw[owners[i]] ? -1 : 1;
+      expected.back() += owners[i] == kRaw ? -1 : 1;
     }
     ASSERT_EQ(cut(layers), expected) << "round " << round;
   }
