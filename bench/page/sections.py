@@ -385,6 +385,60 @@ def frameworks(files):
     return ["## Frameworks", "What Cinch does with each framework's calls: [frameworks](frameworks.md).", table(head, rows)]
 
 
+def race(files):
+    text = [
+        "## Training with PyTorch over slow links",
+        "A language model of 3 million parameters on real text, two hosts, fp32. Held out: the loss after as many steps "
+        "for all. Cinch has nothing set, but where all-gathers are named: CINCH_ALLGATHER=y sends weights at 8 bits.",
+    ]
+    for path, data in files:
+        text.append(origin(path, data))
+        for link, entries in data["links"].items():
+            rows = [
+                [RACERS[name], f"{found['step_ms']:.0f} ms", f"{found['heldout']:.4f}"]
+                + [f"{entries[RACED_WITH.get(name, 'plain')]['step_ms'] / found['step_ms']:.2f}x"]
+                for name, found in entries.items()
+            ]
+            text += [f"**{link}**", table(["entry", "time of a step", "held-out loss", "speed"], rows)]
+    return text
+
+
+RACERS = {
+    "plain": "DDP, plain",
+    "bf16": "DDP, bf16 hook",
+    "powersgd1": "DDP, PowerSGD of rank 1",
+    "powersgd4": "DDP, PowerSGD of rank 4",
+    "cinch": "DDP, Cinch",
+    "fsdp2": "FSDP2, plain",
+    "fsdp2_cinch": "FSDP2, Cinch",
+    "fsdp2_cinch_allgather": "FSDP2, Cinch, all-gathers too",
+    "zero2": "DeepSpeed ZeRO-2, plain",
+    "zero2_cinch": "DeepSpeed ZeRO-2, Cinch",
+}
+# What an entry's speed is a multiple of, where that is not DDP.
+RACED_WITH = {
+    "fsdp2": "fsdp2",
+    "fsdp2_cinch": "fsdp2",
+    "fsdp2_cinch_allgather": "fsdp2",
+    "zero2": "zero2",
+    "zero2_cinch": "zero2",
+}
+
+
+def losses(files):
+    text = ["## Losses of the frameworks' jobs"]
+    for path, data in files:
+        rows = [
+            [result["job"] + (f", weights gathered {result['setting']}" if result["setting"] else "")]
+            + [figure(statistics.fmean(result[name])) if result[name] else "-" for name in ("plain", "cinch")]
+            + [f"{100 * result['above']:+.2f} %" if result["above"] is not None else "-"]
+            for result in data["results"]
+        ]
+        steps = f"After {data['steps']} steps, means of {data['seeds']} seeds."
+        text += [origin(path, data), steps, table(["job", "plain", "Cinch", "difference"], rows)]
+    return text
+
+
 def nccl_tests(files):
     text = ["## The patches for nccl-tests"]
     for path, data in files:
@@ -496,6 +550,8 @@ SECTIONS = {
     "verbs": verbs,
     "nccl_tests": nccl_tests,
     "frameworks": frameworks,
+    "race": race,
+    "losses": losses,
     "bindings": bindings,
     "fuzz": fuzz,
 }

@@ -1,6 +1,6 @@
-"""Does what is not known to be a gradient stay exact? Programs in PyTorch that sum up something else, on the emulator
-and bit for bit; streams of calls and averages of weights, generated from seeds drawn now; and captures into graphs
-on single ranks."""
+"""Does what is not known to be a gradient stay exact, and is what is one compressed? Programs in PyTorch that sum up
+something else, on the emulator and bit for bit; streams of calls and averages of weights, generated from seeds drawn now;
+captures into graphs on single ranks; every job of tests/frameworks that trains; and a race over links of 100 Mbit/s."""
 
 import json
 import os
@@ -27,6 +27,13 @@ NONE_OF = ("exact_failures", "weights_taken", "stream_failures")
 CAPTURES = ("Defaults.test_captures_of_one_rank_alone_change_nothing",
             "Defaults.test_captures_at_random_change_nothing")
 N_CAPTURE_PROGRAMS = 300
+
+# What has gradients is compressed from that step on, and so much of it. Evaluations may hide a step or two of ten.
+FROM_STEP, LEAST_COMPRESSED, LEAST_WITH_EVALUATIONS = 12, 0.95, 0.90
+RACE_STEPS = 40
+RACERS = ("plain", "bf16", "powersgd4", "cinch")
+FSDP2 = {"plain_ms": "fsdp2", "cinch_ms": "fsdp2_cinch", "allgather_ms": "fsdp2_cinch_allgather"}
+LEAST_FSDP2_GAIN, LEAST_ALLGATHER_GAIN = 1.3, 3.2
 
 
 def say(text):
@@ -87,6 +94,58 @@ def capture_programs():
     return done.returncode == 0
 
 
+def from_json(script, *arguments):
+    """What a script of tests/frameworks writes, null where it ended before, and whether it passed."""
+    with tempfile.TemporaryDirectory(prefix="cinch-identity-") as folder:
+        path = os.path.join(folder, "found.json")
+        command = [sys.executable, "-B", os.path.join(ROOT, "tests", "frameworks", script), "--build", BUILD, "--json", path]
+        status = subprocess.run([*command, *arguments], stdout=sys.stderr, check=False).returncode
+        if not os.path.exists(path):
+            return None, False
+        with open(path, encoding="utf-8") as file:
+            return json.load(file), status == 0
+
+
+def job_figures(row):
+    loss_vs_plain = row["cinch_loss"] / row["plain_loss"] if row["cinch_loss"] and row["plain_loss"] else None
+    return {"from_step": row["from_step"], "share": row["compressed_when_known"], "loss_vs_plain": loss_vs_plain}
+
+
+def is_compressed(row):
+    if row["indistinct"]:
+        return True
+    evaluates = row["family"] == "ddp_evaluations" or "evaluation" in row["job"]
+    least = LEAST_WITH_EVALUATIONS if evaluates else LEAST_COMPRESSED
+    return (row["from_step"] or FROM_STEP + 1) <= FROM_STEP and (row["compressed_when_known"] or 0) >= least
+
+
+def training_jobs():
+    """({job: {back end: figures}}, PyTorch's version, whether all are compressed)"""
+    found, passed = from_json("session.py", "--variants", "plain,cinch,plain-old,cinch-old", "training")
+    if found is None:
+        return None, None, False
+    jobs = {}
+    for row in filter(lambda row: row["has_gradients"], found["rows"]):
+        name, back_end = row["job"].removesuffix("[old]"), "legacy" if row["job"].endswith("[old]") else "nccl2"
+        jobs.setdefault(name, {})[back_end] = job_figures(row)
+        if not is_compressed(row):
+            say(f"== {row['job']}: from step {row['from_step']}, {row['compressed_when_known']} then")
+            passed = False
+    return jobs, found["torch"], passed
+
+
+def race():
+    """The fields of the race, null where there can be no links, and whether the aims are met."""
+    found, _ = from_json("race.py", "--links", "100mbit", "--steps", str(RACE_STEPS))
+    entries = found["links"]["100mbit"] if found else {}
+    times = {field: entries.get(name, {}).get("step_ms") for field, name in FSDP2.items()}
+    figures = {"race_100mbit": {name: entries.get(name) for name in RACERS}, "fsdp2_100mbit": times}
+    if not entries:
+        return figures, False
+    return figures, (times["plain_ms"] >= LEAST_FSDP2_GAIN * times["cinch_ms"]
+                     and times["plain_ms"] >= LEAST_ALLGATHER_GAIN * times["allgather_ms"])
+
+
 def measure():
     build()
     programs, passed = exact_programs()
@@ -97,7 +156,10 @@ def measure():
         passed = passed and is_good
     captures = capture_programs()
     figures["capture_programs"] = "pass" if captures else "fail"
-    return figures, passed and captures and holds(figures)
+    passed = passed and captures and holds(figures)
+    figures["jobs"], figures["torch"], are_compressed = training_jobs()
+    raced, is_fast = race()
+    return figures | raced, passed and are_compressed and is_fast
 
 
 def holds(figures):

@@ -23,11 +23,8 @@ from dataclasses import dataclass, field
 import judge
 import ranks
 import session
+from lab import network, rate  # bench/lab
 from session import environment  # emulator/torch/environment.py
-
-sys.path.append(os.path.join(session.ROOT, "bench"))
-
-from lab import network, rate  # noqa: E402
 
 # Their communicators carry no gradients at all.
 ALONE = (

@@ -24,9 +24,11 @@ class Row:
     has_gradients: bool = False  # of 64 KiB and more, on more than one rank
     plain_loss: float | None = None
     cinch_loss: float | None = None
-    # Shares of the gradients' bytes that were compressed: over all steps, over the last third.
+    # Shares of the gradients' bytes that were compressed: over all steps, over the last third of them.
     compressed: float | None = None
     compressed_in_the_end: float | None = None
+    from_step: int | None = None  # the first one that all ranks had compressed, counted from 1
+    compressed_when_known: float | None = None  # from step truth.KNOWN_BY on; None: there are no such steps
     passed_because: str = ""  # the outcome of most gradients that passed in the end
     # Calls that carried anything else and were compressed, by what they carried.
     inexact_calls: dict = field(default_factory=dict)
@@ -96,6 +98,10 @@ def check_carried(row, cinch):
     whole, end = ([log[when]["gradients"] for log in logs if "gradients" in log[when]] for when in ("all", "end"))
     row.has_gradients = bool(whole)
     row.compressed, row.compressed_in_the_end = share(whole), share(end)
+    known = [log["known"]["gradients"] for log in logs if "gradients" in log["known"]]
+    row.compressed_when_known = share(known) if known else None
+    first = [log["from_step"] for log in logs if "gradients" in log["all"]]
+    row.from_step = max(first) if first and all(first) else None
     row.passed_because = most_frequent(end)
     if cinch["compressible"] and not cinch["indistinct"] and row.compressed_in_the_end < ENOUGH_COMPRESSED:
         row.wrong[COMPRESSED] = (

@@ -20,7 +20,8 @@ def carried(**shares):
     for what, (compressed, passed) in shares.items():
         lines = [(what, 0, 100, "compressed")] * compressed + [(what, 0, 100, "unplaced")] * passed
         whole |= truth.shares(lines)
-    return {"all": whole, "end": {what: share for what, share in whole.items() if what == "gradients"}}
+    gradients = {what: share for what, share in whole.items() if what == "gradients"}
+    return {"all": whole, "end": gradients, "known": gradients, "from_step": 3 if gradients else None}
 
 
 def run(loss=1.0, found=None, parameters=("a", "a"), **facts):
@@ -52,6 +53,21 @@ class Truth(unittest.TestCase):
         lines = [("gradients", step, 1, "x") for step in range(9)] + [("weights", step, 1, "x") for step in range(30)]
         steps = {step for what, step, *_ in truth.in_the_end(lines) if what == "gradients"}
         self.assertEqual(steps, {6, 7, 8})
+
+
+    def test_a_step_is_compressed_where_almost_all_of_its_bytes_are(self):
+        def step(number, *outcomes):
+            return [("gradients", number, 100, outcome) for outcome in outcomes] + [("weights", number, 900, "x")]
+
+        self.assertEqual(truth.first_whole_step(step(3, "x")), None)
+        lines = step(3, "x", "x") + step(5, "compressed", "x") + step(6, "compressed") + step(9, "x")
+        self.assertEqual(truth.first_whole_step(lines), 3)
+        self.assertEqual(truth.first_whole_step(step(0, *["compressed"] * 19, "x")), 1)
+
+    def test_gradients_are_to_be_known_by_a_step_of_their_own(self):
+        lines = [("gradients", 2 * step, 1, "x") for step in range(20)]
+        self.assertEqual(len(truth.when_known(lines)), 9)
+        self.assertEqual(truth.when_known(lines[:11]), [])
 
 
 class Judge(unittest.TestCase):

@@ -29,6 +29,7 @@ class Job:
     imports: tuple = ()
     environment: dict = field(default_factory=dict)
     timeout: float = 120
+    only_by_name: bool = False  # no * chooses it
     family: str = ""
 
 
@@ -40,9 +41,12 @@ class Finished:
     losses: list  # of each step
     tensors: list  # its final parameters, or its share of them
     intact: bool = True  # whether what the job itself can check came out right
+    figures: dict = field(default_factory=dict)  # of one rank: what else it measured
 
 
 JOBS = {}
+
+TRAINING = "training"  # a pattern
 
 
 def job(**facts):
@@ -74,7 +78,12 @@ def load():
     return JOBS
 
 
+def fits(one, pattern):
+    if one.only_by_name:
+        return pattern in (one.name, one.family)
+    return fnmatch.fnmatch(one.name, pattern) or pattern == one.family or (pattern == TRAINING and one.compressible)
+
+
 def chosen(patterns):
-    """The jobs whose name fits one of the patterns, or whose family is one of them."""
-    return [one for one in load().values()
-            if any(fnmatch.fnmatch(one.name, pattern) or one.family == pattern for pattern in patterns)]
+    """The jobs whose name fits one of the patterns, or whose family is one of them; TRAINING: all with gradients."""
+    return [one for one in load().values() if any(fits(one, pattern) for pattern in patterns)]

@@ -22,11 +22,12 @@ from datetime import date
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.append(os.path.join(ROOT, "emulator", "torch"))
+sys.path += [os.path.join(ROOT, "emulator", "torch"), os.path.join(ROOT, "bench")]
 sys.dont_write_bytecode = True
 
 import environment  # noqa: E402
 import judge  # noqa: E402
+from lab import machine  # noqa: E402
 
 VARIANTS = ("plain", "cinch", "gloo", "plain-old", "cinch-old")
 
@@ -112,14 +113,19 @@ def commit():
     return found.stdout.strip()
 
 
+def write_json(path, prepared, command, content):
+    """What a command of this folder measured, with what it was measured on."""
+    origin = {"date": date.today().isoformat(), "commit": commit(), "command": command,
+              "torch": torch_version(prepared), "machine": machine.describe() | {"nccl": "the emulator"}}
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(origin | content, file, indent=1)
+        file.write("\n")
+
+
 def write(path, prepared, rows, variants, patterns):
     quoted = " ".join(f"'{pattern}'" for pattern in patterns)
-    command = f"tests/frameworks/session.py --variants {','.join(variants)} {quoted}"
-    content = {"date": date.today().isoformat(), "commit": commit(), "command": command,
-               "torch": torch_version(prepared), "summary": summary(rows), "rows": [row.as_json() for row in rows]}
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
-        file.write("\n")
+    write_json(path, prepared, f"tests/frameworks/session.py --variants {','.join(variants)} {quoted}",
+               {"summary": summary(rows), "rows": [row.as_json() for row in rows]})
 
 
 def run(prepared, variants, patterns, keep=None, json_file=None):

@@ -90,6 +90,34 @@ def in_the_end(lines):
     return [line for line in lines if steps and line[1] >= steps[2 * len(steps) // 3]]
 
 
+# A step counts as compressed from so much of its gradients' bytes on, and gradients ought to be known by that step.
+WHOLE_STEP = 0.95
+KNOWN_BY = 12
+
+
+def steps_with_gradients(lines):
+    """The lines of the gradients of each step that has any, in order."""
+    steps = {}
+    for line in lines:
+        if line[0] == "gradients":
+            steps.setdefault(line[1], []).append(line)
+    return [steps[step] for step in sorted(steps)]
+
+
+def first_whole_step(lines):
+    """The first step that is compressed, counted from 1 among those with gradients; None: there is none."""
+    for number, step in enumerate(steps_with_gradients(lines), 1):
+        found = shares(step)["gradients"]
+        if found["compressed_bytes"] >= WHOLE_STEP * found["bytes"]:
+            return number
+    return None
+
+
+def when_known(lines):
+    """Those of the gradients from step KNOWN_BY on."""
+    return [line for step in steps_with_gradients(lines)[KNOWN_BY - 1:] for line in step]
+
+
 def read_process(folder, process):
     """(calls, marks) of the rank that was this process; None without a call log."""
     base = os.path.join(folder, str(process))
@@ -99,12 +127,26 @@ def read_process(folder, process):
 
 
 def of_process(folder, process, truth=None):
-    """{"all": {class: share}, "end": the same of the last third} of the rank that was this process; None
-    without a call log."""
+    """{"all": {class: share}, "end": the same of the last third, "known": of what came when gradients ought to be
+    known, "from_step": first_whole_step()} of the rank that was this process; None without a call log."""
     if not (read := read_process(folder, process)):
         return None
     lines = classified(*read, truth)
-    return {"all": shares(lines), "end": shares(in_the_end(lines))}
+    return {"all": shares(lines), "end": shares(in_the_end(lines)), "known": shares(when_known(lines)),
+            "from_step": first_whole_step(lines)}
+
+
+def reported_share(folder, process):
+    """Of the bytes that a rank's large reductions were given, which part its report calls compressed; None where it
+    has no report, or no such reductions. What is timed, measured or not known yet passes."""
+    path = os.path.join(folder, f"{process}.json")
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        calls = [call for comm in json.load(file)["communicators"] for call in comm["calls"]]
+    sums = [call for call in calls if call["name"].startswith(REDUCTIONS) and call["bytes"] >= call["calls"] * MIN_BYTES]
+    whole = sum(call["bytes"] for call in sums)
+    return sum(call["bytes"] * call["compressed"] / call["calls"] for call in sums) / whole if whole else None
 
 
 # How a sum of two ranks comes out, given both numbers.

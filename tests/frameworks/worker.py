@@ -52,7 +52,7 @@ def prepare_torch(device):
     torch.set_num_threads(1)
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
-    torch.manual_seed(0)
+    torch.manual_seed(int(os.environ.get("JOB_SEED", 0)))
     if device == "cuda":
         torch.cuda.set_device(0)
 
@@ -68,7 +68,7 @@ def run_job(job, device):
                                 device_id=torch.device("cuda", 0) if device == "cuda" else None)
     result = job.function(device)
     ended = {"process": os.getpid(), "loss": result.loss, "losses": result.losses, "intact": result.intact,
-             "parameters": digest(result.tensors)}
+             "parameters": digest(result.tensors), "figures": result.figures}
     if dist.is_initialized():
         dist.destroy_process_group()
     return ended
@@ -112,7 +112,9 @@ def run(job, variant, folder):
         if job.ranks == 2 == len(logs) and all(logs):
             line["beside"] = truth.sums_beside(logs, job.truth)
         for result in filter(None, results):
-            result["carried"] = truth.of_process(folder, result.pop("process"), job.truth)
+            process = result.pop("process")
+            result["carried"] = truth.of_process(folder, process, job.truth)
+            result["reported"] = truth.reported_share(folder, process)
     return line
 
 

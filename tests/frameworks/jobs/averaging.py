@@ -19,18 +19,18 @@ from marks import mark, next_step
 from registry import finished, job
 
 # PyTorch's averagers count from 0: after 61 steps the last one has just averaged.
-STEPS = 61
+STEPS = steps(61)
 # A call that is made a few times only is never compressed, whatever it carries.
 AVERAGES = 12
 
 
 def steps_for(period):
-    return max(steps(STEPS), AVERAGES * period + 1)
+    return max(STEPS, AVERAGES * period + 1)
 
 
 def train(model, device, optimizer, average=lambda: None, n_steps=None):
     losses = []
-    for inputs, wanted in batches(n_steps or steps(STEPS), device):
+    for inputs, wanted in batches(n_steps or STEPS, device):
         loss = cross_entropy(model(inputs), wanted)
         with mark("gradients"):
             loss.backward()
@@ -342,7 +342,7 @@ def weights_averaged_by_the_loop_over_gradients(device):
         for tensor in tensors:
             mean(tensor)
 
-    for inputs, wanted in batches(steps(STEPS), device, size=1):
+    for inputs, wanted in batches(STEPS, device, size=1):
         loss = cross_entropy(model(inputs), wanted)
         loss.backward()
         with mark("gradients"):
@@ -369,7 +369,7 @@ def sums_of_squared_gradients(device):
         parameter.register_post_accumulate_grad_hook(add)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     losses = []
-    for inputs, wanted in batches(steps(STEPS), device):
+    for inputs, wanted in batches(STEPS, device):
         loss = cross_entropy(model(inputs), wanted)
         with mark("metrics"):
             loss.backward()

@@ -7,11 +7,11 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.checkpoint import checkpoint
 
-from jobs.workloads import Transformer, batches, mlp, text_loss, texts
+from jobs.workloads import Transformer, batches, mlp, steps, text_loss, texts
 from marks import mark, next_step
 from registry import finished, job
 
-STEPS = 30
+STEPS = steps(30)
 
 
 def train(model, device, n_steps=STEPS, after_step=lambda: None):

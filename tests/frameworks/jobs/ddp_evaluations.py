@@ -5,7 +5,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 from jobs.ddp import STEPS
-from jobs.workloads import N_CLASSES, batches, mlp, steps
+from jobs.workloads import N_CLASSES, batches, mlp
 from marks import mark, next_step
 from registry import finished, job
 
@@ -35,7 +35,7 @@ def ddp_evaluation_with_unequal_gathers(device):
 
     def evaluate(step):
         sizes = [2048 + 256 * rank + 16 * step for rank in range(dist.get_world_size())]
-        inputs, _ = next(batches(1, device, size=sizes[dist.get_rank()], seed=step))
+        inputs, _ = next(batches(1, device, size=sizes[dist.get_rank()], part=step))
         predictions = [torch.empty(size, N_CLASSES, device=device) for size in sizes]
         dist.all_gather(predictions, model.module(inputs))
 
@@ -47,7 +47,7 @@ def ddp_evaluation_with_objects(device):
     model = DDP(mlp().to(device))
 
     def evaluate(step):
-        inputs, wanted = next(batches(1, device, size=200 + 7 * step, seed=step))
+        inputs, wanted = next(batches(1, device, size=200 + 7 * step, part=step))
         right = (model.module(inputs).argmax(1) == wanted).tolist()
         gathered = [None] * dist.get_world_size()
         dist.all_gather_object(gathered, {"step": step, "right": right})
@@ -61,7 +61,7 @@ def ddp_evaluation_by_reductions(device):
     model = DDP(mlp().to(device))
 
     def evaluate(step):
-        inputs, wanted = next(batches(1, device, size=4096, seed=step))
+        inputs, wanted = next(batches(1, device, size=4096, part=step))
         scores = cross_entropy(model.module(inputs), wanted, reduction="none")
         histogram = torch.zeros(20000, device=device)
         histogram.scatter_add_(0, (scores * 1000).long().clamp(max=19999), torch.ones_like(scores))
@@ -76,15 +76,15 @@ def train_with_counts(device, n_classes):
     total = torch.zeros(n_classes, n_classes, device=device)
 
     def evaluate(step):
-        inputs, wanted = next(batches(1, device, size=64, seed=step))
+        inputs, wanted = next(batches(1, device, size=64, part=step))
         counts = torch.zeros(n_classes * n_classes, device=device)
         places = wanted * n_classes + model.module(inputs).argmax(1)
         counts.scatter_add_(0, places, torch.ones(len(places), device=device))
         dist.all_reduce(counts)
         total.add_(counts.view(n_classes, n_classes))
 
-    losses = train_and(evaluate, model, device, every=1, n_steps=steps(STEPS))
-    n_counted = steps(STEPS) * 64 * dist.get_world_size()
+    losses = train_and(evaluate, model, device, every=1, n_steps=STEPS)
+    n_counted = STEPS * 64 * dist.get_world_size()
     return finished(losses, model, intact=torch.equal(total, total.round()) and int(total.sum()) == n_counted)
 
 

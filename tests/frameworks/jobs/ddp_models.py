@@ -8,7 +8,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from jobs.ddp import STEPS, train
-from jobs.workloads import N_CLASSES, N_FEATURES, batches, mlp, steps
+from jobs.workloads import N_CLASSES, N_FEATURES, batches, mlp
 from marks import mark, next_step
 from registry import finished, job
 
@@ -45,13 +45,13 @@ def sums_of_a_norm(call, phase):
 def sync_batch_norm_statistics(device):
     """The models share nothing but their norm's statistics, forward and backward."""
     model = with_wide_norm(nn.SyncBatchNorm).to(device)
-    return finished(train(model, device, steps(STEPS)), model)
+    return finished(train(model, device, STEPS), model)
 
 
 @job(truth=sums_of_a_norm, not_on_gloo=NOT_ON_CPU)
 def ddp_sync_batch_norm_of_many_channels(device):
     model = DDP(with_wide_norm(nn.SyncBatchNorm).to(device))
-    return finished(train(model, device, steps(STEPS)), model)
+    return finished(train(model, device, STEPS), model)
 
 
 @job()
@@ -66,7 +66,7 @@ def ddp_running_statistics(device):
                 dist.all_reduce(statistic)
                 statistic /= dist.get_world_size()
 
-    losses = train(model, device, steps(STEPS), after_step=average)
+    losses = train(model, device, STEPS, after_step=average)
     return finished(losses, [*model.parameters(), norm.running_mean, norm.running_var])
 
 
@@ -216,7 +216,7 @@ def train_contrastive(model, device, gather):
     """The features of all ranks are gathered in each step, as the loss compares them all."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []
-    for inputs, _ in batches(steps(STEPS), device, size=64):
+    for inputs, _ in batches(STEPS, device, size=64):
         noise = torch.randn(2, *inputs.shape, generator=torch.Generator().manual_seed(len(losses))).to(device)
         views = model(torch.cat([inputs + noise[0], inputs + noise[1]]))
         with mark("activations"):
@@ -293,7 +293,7 @@ def ddp_contrastive_at_the_beginning(device):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     n_own, losses = 64, []
     own = torch.arange(n_own, device=device) + n_own * dist.get_rank()
-    for inputs, _ in batches(steps(STEPS), device, size=n_own):
+    for inputs, _ in batches(STEPS, device, size=n_own):
         features = normalize(model(inputs + 0.1 * torch.randn_like(inputs)), dim=1)
         with mark("activations"):
             gathered = all_gather_tensor_autograd(features, 0, dist.group.WORLD)

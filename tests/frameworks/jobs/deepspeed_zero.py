@@ -3,11 +3,11 @@ import sys
 
 import torch
 
-from jobs.workloads import batches, mlp
+from jobs.workloads import batches, mlp, steps
 from marks import mark, next_step
 from registry import finished, job
 
-STEPS = 20
+STEPS = steps(20)
 FACTS = dict(imports=("deepspeed",), makes_group=True)
 
 

@@ -1,11 +1,11 @@
 """Megatron-core: a GPT of four layers with its own data parallelism, optimizers and tensor parallelism."""
 import torch
 
-from jobs.workloads import N_TOKENS, steps, texts
+from jobs.workloads import N_TOKENS, seed, steps, texts
 from marks import mark, next_step
 from registry import finished, job
 
-STEPS = 15
+STEPS = steps(15)
 FACTS = dict(imports=("megatron.core", "megatron.core.models.gpt.gpt_layer_specs", "megatron.core.optimizer",
                       "megatron.core.distributed", "megatron.core.models.gpt"),
              not_on_gloo="Megatron-core is for GPUs alone")
@@ -31,7 +31,7 @@ def train(tensor_parallel=1, overlap=False, distributed_optimizer=False, backwar
 
     parallel_state.initialize_model_parallel(tensor_parallel)
     tp.model_parallel_cuda_manual_seed(5)
-    torch.manual_seed(0)
+    torch.manual_seed(seed())
     model = gpt(tensor_parallel)
     model = DistributedDataParallel(model.config, DistributedDataParallelConfig(
         overlap_grad_reduce=overlap, use_distributed_optimizer=distributed_optimizer,
@@ -40,7 +40,7 @@ def train(tensor_parallel=1, overlap=False, distributed_optimizer=False, backwar
         OptimizerConfig(optimizer="adam", lr=1e-3, use_distributed_optimizer=distributed_optimizer), [model])
     data_rank = parallel_state.get_data_parallel_rank()
     losses = []
-    for tokens, wanted in texts(steps(n_steps), "cuda", size=8, seed=data_rank, same=True,
+    for tokens, wanted in texts(n_steps, "cuda", size=8, part=data_rank, same=True,
                                 meaningless=meaningless):
         model.zero_grad_buffer()
         optimizer.zero_grad()
@@ -80,7 +80,7 @@ def megatron_distributed_optimizer(device):
 @job(**FACTS)
 def megatron_distributed_optimizer_with_noise(device):
     """Texts without meaning: as in most training, gradients are noise more than anything else."""
-    return train(distributed_optimizer=True, meaningless=True, n_steps=40)
+    return train(distributed_optimizer=True, meaningless=True, n_steps=steps(40))
 
 
 @job(**FACTS)

@@ -16,7 +16,7 @@ from jobs.workloads import N_CLASSES, N_FEATURES, N_TOKENS, Block, batches, step
 from marks import mark, next_step
 from registry import finished, job
 
-STEPS = 15
+STEPS = steps(15)
 
 
 class FeedForward(nn.Module):
@@ -81,7 +81,7 @@ def train_tensor_parallel(device, plan, places=None, **options):
     model = Residual(places=places).to(device)
     for layer in model.layers:
         parallelize_module(layer, mesh, plan, **options)
-    return finished(train(model, texts(steps(STEPS), device, size=8, same=True)), model)
+    return finished(train(model, texts(STEPS, device, size=8, same=True)), model)
 
 
 @job(compressible=False, replicated=False)
@@ -121,7 +121,7 @@ def tensor_parallel_head(device):
                               ColwiseParallel(output_layouts=Replicate()))
     optimizer = torch.optim.SGD([*trunk.parameters(), *head.parameters()], lr=0.1, foreach=False)
     losses = []
-    for inputs, wanted in batches(steps(STEPS), device, size=128, same=True):
+    for inputs, wanted in batches(STEPS, device, size=128, same=True):
         features = DTensor.from_local(trunk(inputs), mesh, [Replicate()], run_check=True)
         loss = cross_entropy(head(features), wanted)
         with mark("activations"):
@@ -138,7 +138,7 @@ def tensor_parallel_by_sequence(device):
     """Activations are reduced and scattered, and gathered, as FSDP does with gradients and weights."""
     mesh = init_device_mesh(device, (2,))
     model = parallelize_module(Residual().to(device), mesh, BY_SEQUENCE)
-    return finished(train(model, texts(steps(STEPS), device, size=8, same=True)), model)
+    return finished(train(model, texts(STEPS, device, size=8, same=True)), model)
 
 
 def sums_are_activations(call, phase):
@@ -155,7 +155,7 @@ def tensor_parallel_with_fsdp2(device):
         parallelize_module(layer, mesh["tensor"], BY_COLUMNS_AND_ROWS)
         fully_shard(layer, mesh=mesh["data"])
     fully_shard(model, mesh=mesh["data"])
-    data = texts(STEPS, device, size=8, seed=dist.get_rank() // 2, same=True)
+    data = texts(STEPS, device, size=8, part=dist.get_rank() // 2, same=True)
     return finished(train(model, data, backward="gradients"), model)
 
 
@@ -180,7 +180,7 @@ def train_pipeline(device, schedule_of, after_step=lambda: None, hook=None):
     schedule = schedule_of(stage, 4, loss_fn=text_loss)
     optimizer = torch.optim.AdamW(stage.submod.parameters(), lr=1e-3)
     of_steps = []
-    for tokens, wanted in texts(steps(STEPS), device, size=16, same=True):
+    for tokens, wanted in texts(STEPS, device, size=16, same=True):
         losses = []
         with mark("activations"):
             if rank == 0:

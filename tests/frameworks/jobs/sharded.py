@@ -17,7 +17,7 @@ from jobs.workloads import N_CLASSES, N_FEATURES, Block, Transformer, batches, m
 from marks import mark, next_step
 from registry import finished, job
 
-STEPS = 20
+STEPS = steps(20)
 
 NOT_ON_CPU = "FSDP1 is for GPUs alone"
 
@@ -65,8 +65,8 @@ def fsdp1_gradients_and_state(device):
     return finished(train(model, device, texts, text_loss), model)
 
 
-def fully_sharded(device, depth=4, **options):
-    model = Transformer(depth=depth).to(device)
+def fully_sharded(device, depth=4, width=128, **options):
+    model = Transformer(width, depth).to(device)
     for block in model.blocks:
         fully_shard(block, **options)
     return fully_shard(model, **options)
@@ -89,7 +89,7 @@ def fsdp2_two_blocks(device):
 def fsdp2_bf16(device):
     """Products of bf16 matrices are slow on a CPU: fewer steps."""
     model = fully_sharded(device, depth=3, mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16))
-    return finished(train(model, device, texts, text_loss, n_steps=14), model)
+    return finished(train(model, device, texts, text_loss, n_steps=steps(14)), model)
 
 
 @job(ranks=4, replicated=False, not_on_gloo=NOT_ON_CPU)
@@ -113,7 +113,7 @@ def zero_redundancy_optimizer(device):
     """DDP, with the optimizer's state spread over the ranks, which broadcast what they have updated."""
     model = DDP(mlp().to(device))
     optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=1e-3)
-    return finished(train(model, device, batches, cross_entropy, optimizer, n_steps=30), model)
+    return finished(train(model, device, batches, cross_entropy, optimizer, n_steps=steps(30)), model)
 
 
 def orthogonal(matrix):

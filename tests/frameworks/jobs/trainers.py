@@ -4,11 +4,11 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from jobs.workloads import N_CLASSES, N_FEATURES, N_TOKENS, mlp
+from jobs.workloads import N_CLASSES, N_FEATURES, N_TOKENS, generator_of, mlp, seed, steps
 from marks import mark, next_step
 from registry import finished, job
 
-STEPS = 20
+STEPS = steps(20)
 
 
 def accelerator_on(device, **options):
@@ -17,21 +17,21 @@ def accelerator_on(device, **options):
     return Accelerator(cpu=device == "cpu", **options)
 
 
-def examples(n=2048):
-    generator = torch.Generator().manual_seed(11)
+def examples(n):
+    generator = generator_of(11)
     inputs = torch.randn(n, N_FEATURES, generator=generator)
     return TensorDataset(inputs, (inputs @ torch.randn(N_FEATURES, N_CLASSES, generator=generator)).argmax(1))
 
 
-def train_accelerated(accelerator, steps=STEPS):
+def train_accelerated(accelerator, n_steps=STEPS):
     """accelerate's own example, with a metric gathered at the end; returns (losses, model)."""
     model = mlp()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    loader = DataLoader(examples(), batch_size=32)
+    loader = DataLoader(examples(max(2048, n_steps * 32 * accelerator.num_processes)), batch_size=32)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     losses = []
     for inputs, wanted in loader:
-        if len(losses) == steps:
+        if len(losses) == n_steps:
             break
         with accelerator.accumulate(model):
             loss = cross_entropy(model(inputs), wanted)
@@ -54,7 +54,7 @@ def accelerate_plain(device):
 
 @job(imports=("accelerate",), makes_group=True)
 def accelerate_accumulation(device):
-    return finished(*train_accelerated(accelerator_on(device, gradient_accumulation_steps=2), steps=30))
+    return finished(*train_accelerated(accelerator_on(device, gradient_accumulation_steps=2), n_steps=steps(30)))
 
 
 @job(imports=("accelerate",), makes_group=True)
@@ -66,7 +66,7 @@ class Counting(Dataset):
     """Texts that count up in steps of their own."""
 
     def __init__(self, size, length=32):
-        generator = torch.Generator().manual_seed(13 + size)
+        generator = generator_of(13 + size)
         first = torch.randint(N_TOKENS, (size, 1), generator=generator)
         stride = torch.randint(1, 5, (size, 1), generator=generator)
         self.tokens = (first + stride * torch.arange(length)) % N_TOKENS
@@ -122,9 +122,9 @@ def train_with_trainer(device, model, evaluates=False, **options):
 
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
-            output_dir=folder, max_steps=30, per_device_train_batch_size=4, learning_rate=1e-3,
+            output_dir=folder, max_steps=steps(30), per_device_train_batch_size=4, learning_rate=1e-3,
             logging_steps=1, save_strategy="no", report_to=[], disable_tqdm=True, use_cpu=device == "cpu",
-            eval_strategy="steps" if evaluates else "no", eval_steps=10, seed=1, **options)
+            eval_strategy="steps" if evaluates else "no", eval_steps=10, seed=1 + seed(), **options)
         trainer = Marked(model=model, args=arguments, train_dataset=Counting(512), callbacks=[Marking()],
                          eval_dataset=Counting(50) if evaluates else None)
         trainer.train()

@@ -15,6 +15,16 @@ def steps(usual):
     return int(os.environ.get("JOB_STEPS", usual))
 
 
+def seed():
+    """Which of several runs of a job this is: JOB_SEED, else 0. Each has other weights and other data."""
+    return int(os.environ.get("JOB_SEED", 0))
+
+
+def generator_of(number):
+    """Of a run's data."""
+    return torch.Generator().manual_seed(1_000_000 * seed() + number)
+
+
 def mlp(width=512, depth=1, last=N_CLASSES):
     """0.3 million parameters: DDP makes two buckets of them."""
     layers = [nn.Linear(N_FEATURES, width), nn.ReLU()]
@@ -59,18 +69,18 @@ def rank():
     return dist.get_rank() if dist.is_initialized() else 0
 
 
-def batches(steps, device, size=32, seed=0, same=False):
+def batches(steps, device, size=32, part=0, same=False):
     """(inputs, classes) of each step, other ones on each rank, or the `same`; a linear teacher chose the classes."""
     teacher = torch.randn(N_FEATURES, N_CLASSES, generator=torch.Generator().manual_seed(7))
-    generator = torch.Generator().manual_seed(1000 * seed + 100 + (0 if same else rank()))
+    generator = generator_of(1000 * part + 100 + (0 if same else rank()))
     for _ in range(steps):
         inputs = torch.randn(size, N_FEATURES, generator=generator)
         yield inputs.to(device), (inputs @ teacher).argmax(1).to(device)
 
 
-def texts(steps, device, size=4, length=32, seed=0, same=False, meaningless=False):
+def texts(steps, device, size=4, length=32, part=0, same=False, meaningless=False):
     """(tokens, next tokens) of each step: each text counts up in steps of its own. `same`: on all ranks."""
-    generator = torch.Generator().manual_seed(1000 * seed + 200 + (0 if same else rank()))
+    generator = generator_of(1000 * part + 200 + (0 if same else rank()))
     for _ in range(steps):
         first = torch.randint(N_TOKENS, (size, 1), generator=generator)
         stride = torch.randint(1, 5, (size, 1), generator=generator)

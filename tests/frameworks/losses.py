@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Does training end where it ends with plain NCCL? Jobs of tests/frameworks, longer and with several seeds.
+
+    losses.py [--steps 200] [--seeds 3] [--json FILE] [--build FOLDER] [PATTERN ...]
+    losses.py --gathers [--steps 1000] ...
+
+Without a pattern all jobs with gradients run, plain and under Cinch with compression always on, also with PyTorch's
+older back end where that makes other calls. A loss is the mean of the last five steps of all ranks, and what is
+compared are means over the seeds. --gathers: sharded training, whose weights are gathered exactly and at 8, 6 and 4 bits.
+"""
+import argparse
+import sys
+import tempfile
+from dataclasses import dataclass
+from statistics import mean
+
+import judge
+import session
+from registry import TRAINING
+from session import environment  # emulator/torch/environment.py
+
+GATHERS = {"exact": {}, "8 bits": {"CINCH_ALLGATHER": "y"}}
+GATHERS |= {f"{bits} bits": {"CINCH_ALLGATHER": "y", "CINCH_RULES": f"q{bits} operation=AllGather"} for bits in (6, 4)}
+SHARDED = ("fsdp2_units", "fsdp2_bf16", "deepspeed_zero3", "deepspeed_zero3_bf16")
+
+
+@dataclass
+class Result:
+    """Of a job under Cinch; lists have an entry for each seed."""
+
+    job: str
+    setting: str
+    plain: list
+    cinch: list
+    from_step: int | None  # the latest of all seeds
+    share: float | None  # of the gradients' bytes when they ought to be known, the least of all seeds
+
+    @property
+    def above(self):
+        """How much higher the loss is, as a share of plain's."""
+        return mean(self.cinch) / mean(self.plain) - 1 if self.cinch and mean(self.plain) else None
+
+    def as_json(self):
+        return {"job": self.job, "setting": self.setting, "plain": self.plain, "cinch": self.cinch, "above": self.above,
+                "from_step": self.from_step, "share": self.share}
+
+    def line(self):
+        if self.above is None:
+            return f"{self.job:44} {self.setting:8} it did not end"
+        return (f"{self.job:44} {self.setting:8} {mean(self.plain):8.4f} {mean(self.cinch):8.4f} {100 * self.above:+7.2f} %"
+                f"   from step {self.from_step}, {session.percent(self.share)}")
+
+
+def result_of(job, setting, rows):
+    """`rows`: of judge.py, one for each seed."""
+    ended = all(row.cinch_loss is not None and row.plain_loss is not None for row in rows)
+    first, shares = ([getattr(row, name) for row in rows] for name in ("from_step", "compressed_when_known"))
+    return Result(job, setting, [row.plain_loss for row in rows] if ended else [],
+                  [row.cinch_loss for row in rows] if ended else [],
+                  max(first) if all(first) else None, min(shares) if None not in shares else None)
+
+
+def measure(prepared, patterns, settings, steps, seeds, folder, old=True):
+    """[Result] of each job, back end and of `settings`, {name: variables}."""
+    rows = {}
+    for seed in range(1, seeds + 1):
+        same = {"JOB_STEPS": str(steps), "JOB_SEED": str(seed)}
+        for ending in ("", "-old") if old else ("",):
+            plain = session.run_variant(prepared, f"plain{ending}", f"{folder}/{seed}", patterns, same)
+            for setting, variables in settings.items():
+                cinch = session.run_variant(prepared, f"cinch{ending}", f"{folder}/{seed}/{setting}", patterns,
+                                            same | variables)
+                for row in judge.rows({f"plain{ending}": plain, f"cinch{ending}": cinch}):
+                    if row.has_gradients:
+                        rows.setdefault((row.job, setting), []).append(row)
+    return [result_of(*key, found) for key, found in rows.items()]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("patterns", nargs="*", metavar="PATTERN")
+    parser.add_argument("--gathers", action="store_true")
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--build", help="folder of a build to use as it is")
+    options = parser.parse_args()
+    patterns = options.patterns or (SHARDED if options.gathers else (TRAINING,))
+    steps = options.steps or (1000 if options.gathers else 200)
+    prepared = environment.prepare(build=options.build)
+    with tempfile.TemporaryDirectory(prefix="losses.") as folder:
+        results = measure(prepared, patterns, GATHERS if options.gathers else {"": {}}, steps, options.seeds, folder,
+                          old=not options.gathers)
+    for result in results:
+        print(result.line())
+    if options.json:
+        command = f"tests/frameworks/losses.py{' --gathers' * options.gathers} --steps {steps} --seeds {options.seeds}"
+        session.write_json(options.json, prepared, " ".join([command, *options.patterns]),
+                           {"kind": "gathers" if options.gathers else "jobs", "steps": steps, "seeds": options.seeds,
+                            "results": [result.as_json() for result in results]})
+    return 0 if results and all(result.above is not None for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
