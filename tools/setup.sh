@@ -1,6 +1,7 @@
 # Sourced by ./quickstart, ./run-tests and .ci/nightly: installs with apt what is missing.
 
-# Every package, and what shows that it or something as good is there: a command or a file pattern.
+# What a build and ./quickstart take: packages, and what shows that one or something as good is there, a command or
+# a file pattern.
 CINCH_PACKAGES=(
   "g++              g++"
   "cmake            cmake"
@@ -11,18 +12,22 @@ CINCH_PACKAGES=(
   "iperf3           iperf3"
   "util-linux       setpriv"
   "gnuplot-nox      gnuplot"
-  "libbenchmark-dev /usr/include/benchmark/benchmark.h"
   "libcli11-dev     /usr/include/CLI/CLI.hpp"
   "libfmt-dev       /usr/include/fmt/core.h"
   "libgtest-dev     /usr/include/gtest/gtest.h"
   "libibverbs-dev   /usr/include/infiniband/verbs.h"
   "nlohmann-json3-dev       /usr/include/nlohmann/json.hpp"
+  "libopenblas-pthread-dev  /usr/include/*/openblas-*/openblas_config.h"
+  "libssl-dev       /usr/lib/*/libcrypto.a"
+)
+
+# Of tests and benchmarks: two minutes of installing that a first look need not wait for.
+CINCH_TEST_PACKAGES=(
+  "libbenchmark-dev /usr/include/benchmark/benchmark.h"
   "openmpi-bin      mpirun"
   "python3-jsonschema       /usr/lib/python3/dist-packages/jsonschema"
   "python3-numpy    /usr/lib/python3/dist-packages/numpy"
   "python3-sklearn  /usr/lib/python3/dist-packages/sklearn"
-  "libopenblas-pthread-dev  /usr/include/*/openblas-*/openblas_config.h"
-  "libssl-dev       /usr/lib/*/libcrypto.a"
 )
 
 # Of tests/packages, at night.
@@ -98,10 +103,16 @@ install_missing() {
   apt_get install -y --no-install-recommends "${missing[@]}"
 }
 
-# set_up: everything before the build.
-set_up() {
+# set_up_build: everything before the build.
+set_up_build() {
   find_root_command
   install_missing
+}
+
+# set_up: the same, and what tests and benchmarks run with.
+set_up() {
+  CINCH_PACKAGES+=("${CINCH_TEST_PACKAGES[@]}")
+  set_up_build
 }
 
 # The kernel of tests/verbs_vm, which is unpacked and not installed. Without it that is skipped.
