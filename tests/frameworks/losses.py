@@ -6,7 +6,7 @@
 
 Without a pattern all jobs with gradients run, plain and under Cinch with compression always on, also with PyTorch's
 older back end where that makes other calls. A loss is the mean of the last five steps of all ranks, and what is
-compared are means over the seeds. --gathers: sharded training, whose weights are gathered exactly and at 8, 6 and 4 bits.
+compared are means over the seeds; what is known is printed and written after each of them. --gathers: sharded training, whose weights are gathered exactly and at 8, 6 and 4 bits.
 """
 import argparse
 import sys
@@ -60,20 +60,26 @@ def result_of(job, setting, rows):
                   max(first) if all(first) else None, min(shares) if None not in shares else None)
 
 
-def measure(prepared, patterns, settings, steps, seeds, folder, old=True):
-    """[Result] of each job, back end and of `settings`, {name: variables}."""
-    rows = {}
-    for seed in range(1, seeds + 1):
-        same = {"JOB_STEPS": str(steps), "JOB_SEED": str(seed)}
-        for ending in ("", "-old") if old else ("",):
-            plain = session.run_variant(prepared, f"plain{ending}", f"{folder}/{seed}", patterns, same)
-            for setting, variables in settings.items():
-                cinch = session.run_variant(prepared, f"cinch{ending}", f"{folder}/{seed}/{setting}", patterns,
-                                            same | variables)
-                for row in judge.rows({f"plain{ending}": plain, f"cinch{ending}": cinch}):
-                    if row.has_gradients:
-                        rows.setdefault((row.job, setting), []).append(row)
-    return [result_of(*key, found) for key, found in rows.items()]
+def run_seed(prepared, patterns, settings, same, folder, old):
+    """(setting, row of judge.py) of each job with gradients, back end and of `settings`, {name: variables}."""
+    for ending in ("", "-old") if old else ("",):
+        plain = session.run_variant(prepared, f"plain{ending}", folder, patterns, same)
+        for setting, variables in settings.items():
+            cinch = session.run_variant(prepared, f"cinch{ending}", f"{folder}/{setting}", patterns, same | variables)
+            for row in judge.rows({f"plain{ending}": plain, f"cinch{ending}": cinch}):
+                if row.has_gradients:
+                    yield setting, row
+
+
+def measure(prepared, options, patterns, steps):
+    """(number of seeds, [Result]) after each seed."""
+    rows, settings = {}, GATHERS if options.gathers else {"": {}}
+    for seed in range(1, options.seeds + 1):
+        with tempfile.TemporaryDirectory(prefix="losses.") as folder:
+            same = {"JOB_STEPS": str(steps), "JOB_SEED": str(seed)}
+            for setting, row in run_seed(prepared, patterns, settings, same, folder, old=not options.gathers):
+                rows.setdefault((row.job, setting), []).append(row)
+        yield seed, [result_of(*key, found) for key, found in rows.items()]
 
 
 def main():
@@ -88,16 +94,16 @@ def main():
     patterns = options.patterns or (SHARDED if options.gathers else (TRAINING,))
     steps = options.steps or (1000 if options.gathers else 200)
     prepared = environment.prepare(build=options.build)
-    with tempfile.TemporaryDirectory(prefix="losses.") as folder:
-        results = measure(prepared, patterns, GATHERS if options.gathers else {"": {}}, steps, options.seeds, folder,
-                          old=not options.gathers)
-    for result in results:
-        print(result.line())
-    if options.json:
-        command = f"tests/frameworks/losses.py{' --gathers' * options.gathers} --steps {steps} --seeds {options.seeds}"
-        session.write_json(options.json, prepared, " ".join([command, *options.patterns]),
-                           {"kind": "gathers" if options.gathers else "jobs", "steps": steps, "seeds": options.seeds,
-                            "results": [result.as_json() for result in results]})
+    results = []
+    for seeds, results in measure(prepared, options, patterns, steps):
+        print(f"\nAfter {seeds} of {options.seeds} seeds:")
+        for result in results:
+            print(result.line(), flush=True)
+        if options.json:
+            command = f"tests/frameworks/losses.py{' --gathers' * options.gathers} --steps {steps} --seeds {seeds}"
+            session.write_json(options.json, prepared, " ".join([command, *options.patterns]),
+                               {"kind": "gathers" if options.gathers else "jobs", "steps": steps, "seeds": seeds,
+                                "results": [result.as_json() for result in results]})
     return 0 if results and all(result.above is not None for result in results) else 1
 
 
