@@ -430,12 +430,12 @@ def losses(files):
     for path, data in files:
         rows = [
             [result["job"] + (f", weights gathered {result['setting']}" if result["setting"] else "")]
-            + [figure(statistics.fmean(result[name])) if result[name] else "-" for name in ("plain", "cinch")]
-            + [f"{100 * result['above']:+.2f} %" if result["above"] is not None else "-"]
+            + [f"{statistics.fmean(result[name]):.4f}" if None not in result[name] else "-" for name in ("plain", "cinch")]
+            + [f"{100 * result[name]:+.2f} %" if result[name] is not None else "-" for name in ("above", "above_in_all")]
             for result in data["results"]
         ]
         steps = f"After {data['steps']} steps, means of {data['seeds']} seeds."
-        text += [origin(path, data), steps, table(["job", "plain", "Cinch", "difference"], rows)]
+        text += [origin(path, data), steps, table(["job", "plain", "Cinch", "difference", "over all steps"], rows)]
     return text
 
 

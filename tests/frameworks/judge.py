@@ -22,8 +22,11 @@ class Row:
     compressible: bool = True
     indistinct: str = ""  # why gradients may pass though they could be compressed
     has_gradients: bool = False  # of 64 KiB and more, on more than one rank
+    # Of the last five steps, and of all.
     plain_loss: float | None = None
     cinch_loss: float | None = None
+    plain_mean_loss: float | None = None
+    cinch_mean_loss: float | None = None
     # Shares of the gradients' bytes that were compressed: over all steps, over the last third of them.
     compressed: float | None = None
     compressed_in_the_end: float | None = None
@@ -60,6 +63,11 @@ class Row:
 
 def loss_of(run):
     return sum(rank["loss"] for rank in run["ranks"]) / len(run["ranks"])
+
+
+def mean_loss_of(run):
+    losses = [loss for rank in run["ranks"] for loss in rank["losses"]]
+    return sum(losses) / len(losses) if losses else None
 
 
 def has_ended(run):
@@ -134,7 +142,7 @@ def check_cinch(row, plain, cinch):
     check_run(row, "Cinch", cinch)
     if not has_ended(cinch):
         return
-    row.cinch_loss = loss_of(cinch)
+    row.cinch_loss, row.cinch_mean_loss = loss_of(cinch), mean_loss_of(cinch)
     check_carried(row, cinch)
     if not all(rank["intact"] for rank in cinch["ranks"]):
         row.wrong.setdefault(EXACT, "the job's own check of its sums failed")
@@ -151,7 +159,7 @@ def judge(name, runs):
         row.family, row.compressible, row.indistinct = plain["family"], plain["compressible"], plain["indistinct"]
         check_run(row, "plain", plain)
         if has_ended(plain):
-            row.plain_loss = loss_of(plain)
+            row.plain_loss, row.plain_mean_loss = loss_of(plain), mean_loss_of(plain)
         if "gloo" in runs:
             compare_with_gloo(row, plain, runs["gloo"])
         if "cinch" in runs:

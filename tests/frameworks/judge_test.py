@@ -25,7 +25,7 @@ def carried(**shares):
 
 
 def run(loss=1.0, found=None, parameters=("a", "a"), **facts):
-    ranks = [{"loss": loss, "intact": True, "parameters": each, "carried": found} for each in parameters]
+    ranks = [{"loss": loss, "losses": [2 * loss, loss], "intact": True, "parameters": each, "carried": found} for each in parameters]
     return {"family": "ddp", "replicated": True, "compressible": True, "indistinct": "", "errors": [], "ranks": ranks} | facts
 
 

@@ -5,13 +5,13 @@
     losses.py --gathers [--steps 1000] ...
 
 Without a pattern all jobs with gradients run, plain and under Cinch with compression always on, also with PyTorch's
-older back end where that makes other calls. A loss is the mean of the last five steps of all ranks, and what is
-compared are means over the seeds; what is known is printed and written after each of them. --gathers: sharded training, whose weights are gathered exactly and at 8, 6 and 4 bits.
+older back end where that makes other calls. A loss is the mean of the last five steps of all ranks, or of all
+steps, and what is compared are means over the seeds; what is known is printed and written after each of them. --gathers: sharded training, whose weights are gathered exactly and at 8, 6 and 4 bits.
 """
 import argparse
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import mean
 
 import judge
@@ -32,31 +32,29 @@ class Result:
     setting: str
     plain: list
     cinch: list
+    above: float | None  # how much higher the loss is in the end, as a share of plain's
+    above_in_all: float | None  # and over all steps
     from_step: int | None  # the latest of all seeds
     share: float | None  # of the gradients' bytes when they ought to be known, the least of all seeds
-
-    @property
-    def above(self):
-        """How much higher the loss is, as a share of plain's."""
-        return mean(self.cinch) / mean(self.plain) - 1 if self.cinch and mean(self.plain) else None
-
-    def as_json(self):
-        return {"job": self.job, "setting": self.setting, "plain": self.plain, "cinch": self.cinch, "above": self.above,
-                "from_step": self.from_step, "share": self.share}
 
     def line(self):
         if self.above is None:
             return f"{self.job:44} {self.setting:8} it did not end"
         return (f"{self.job:44} {self.setting:8} {mean(self.plain):8.4f} {mean(self.cinch):8.4f} {100 * self.above:+7.2f} %"
-                f"   from step {self.from_step}, {session.percent(self.share)}")
+                f" {100 * self.above_in_all:+7.2f} %   from step {self.from_step}, {session.percent(self.share)}")
 
 
 def result_of(job, setting, rows):
     """`rows`: of judge.py, one for each seed."""
-    ended = all(row.cinch_loss is not None and row.plain_loss is not None for row in rows)
-    first, shares = ([getattr(row, name) for row in rows] for name in ("from_step", "compressed_when_known"))
-    return Result(job, setting, [row.plain_loss for row in rows] if ended else [],
-                  [row.cinch_loss for row in rows] if ended else [],
+    def of_all(name):
+        return [getattr(row, name) for row in rows]
+
+    def share_above(plain, cinch):
+        return mean(cinch) / mean(plain) - 1 if None not in [*plain, *cinch] and mean(plain) else None
+
+    plain, cinch, first, shares = map(of_all, ("plain_loss", "cinch_loss", "from_step", "compressed_when_known"))
+    return Result(job, setting, plain, cinch, share_above(plain, cinch),
+                  share_above(of_all("plain_mean_loss"), of_all("cinch_mean_loss")),
                   max(first) if all(first) else None, min(shares) if None not in shares else None)
 
 
@@ -103,7 +101,7 @@ def main():
             command = f"tests/frameworks/losses.py{' --gathers' * options.gathers} --steps {steps} --seeds {seeds}"
             session.write_json(options.json, prepared, " ".join([command, *options.patterns]),
                                {"kind": "gathers" if options.gathers else "jobs", "steps": steps, "seeds": seeds,
-                                "results": [result.as_json() for result in results]})
+                                "results": [asdict(result) for result in results]})
     return 0 if results and all(result.above is not None for result in results) else 1
 
 

@@ -11,14 +11,15 @@ from judge import Row
 
 
 def row(plain, cinch, first=4, share=1.0):
-    return Row("a_job", has_gradients=True, plain_loss=plain, cinch_loss=cinch, from_step=first,
-               compressed_when_known=share)
+    return Row("a_job", has_gradients=True, plain_loss=plain, cinch_loss=cinch, plain_mean_loss=2 * plain,
+               cinch_mean_loss=cinch and plain + cinch, from_step=first, compressed_when_known=share)
 
 
 class Losses(unittest.TestCase):
     def test_means_are_compared_and_the_worst_seed_says_what_was_compressed(self):
         result = losses.result_of("a_job", "", [row(1.0, 1.1), row(3.0, 2.94, first=9, share=0.96)])
         self.assertAlmostEqual(result.above, 0.01)
+        self.assertAlmostEqual(result.above_in_all, 0.005)
         self.assertEqual((result.from_step, result.share), (9, 0.96))
         self.assertIn("+1.00 %", result.line())
 
