@@ -74,7 +74,7 @@ void Sequence::keep(const Observed& call) {
   const Signature& signature = symbols_[call.symbol].signature;
   if (!isIgnorable(call.symbol)) {
     heldFor_ += heldFor_ < kLongRun;
-    sinceBeside_ += sinceBeside_ < kLongRun;
+    period_.beside.since += period_.beside.since < kLongRun;
     period_.word[call.position].smallBefore = std::exchange(small_, {});
     if (heldFor_ == 2 * period_.word.size()) takeForBeside();
   } else if (signature.kind == CallKind::allReduce && isCompressibleType(signature.dataType) &&
@@ -92,13 +92,18 @@ bool Sequence::isIgnorable(uint32_t symbol) const {
 }
 
 bool Sequence::Period::isBeside(uint32_t symbol) const {
-  return std::ranges::count(beside, symbol) > 0;
+  return std::ranges::count(beside.calls, symbol) > 0;
 }
 
-// What comes twice with less than a period between is more than an interruption: gradients may be
-// reduced by that call from now on.
+// What comes again with less than a period between, or more of it in a row than when it was
+// learned, is more than an interruption: gradients may be reduced by such calls from now on.
 void Sequence::noteBeside() {
-  if (std::exchange(sinceBeside_, 0) < period_.word.size()) period_.beside.clear();
+  Beside& beside = period_.beside;
+  const bool goesOn = beside.since == 0;
+  const bool comesSoon = !goesOn && beside.since < period_.word.size();
+  beside.nInARow = goesOn ? beside.nInARow + 1 : 1;
+  beside.since = 0;
+  if (comesSoon || beside.nInARow > beside.calls.size()) beside = {};
 }
 
 bool Sequence::Period::has(uint32_t symbol) const {
@@ -156,7 +161,7 @@ bool Sequence::isNewParameters(uint32_t symbol) const {
 void Sequence::forget(bool isPartOfStream) {
   period_.word.clear();
   period_.times.clear();
-  period_.beside.clear();
+  period_.beside = {};
   fits_.clear();
   small_.clear();
   wentOn_ = false;
@@ -173,7 +178,7 @@ void Sequence::lose(const Observed& surprise) {
   }
   fits_.assign(period_.word.size(), 0);
   sinceLost_ = 0;
-  surprise_ = surprise;
+  surprise_ = {{}, surprise.position, surprise.bringsParameters};
   wentOn_ = false;
   small_.clear();
   finder_.restart();
@@ -192,11 +197,15 @@ void Sequence::rejoin(uint32_t symbol) {
     cursor_ = {true, position};
     ++nFitting;
   }
+  const bool isInARow = sinceLost_ == surprise_.calls.size() && sinceLost_ <= kMostBeside;
+  if (isInARow && !period_.has(symbol)) surprise_.calls.push_back(symbol);
   ++sinceLost_;
   if (nFitting > 1) return forget();
   if (nFitting == 0) return;
   if (!fitsParameters()) return forget(true);
-  wentOn_ = sinceLost_ == length + 1 && cursor_.position == surprise_.position;
+  const size_t nSurprises = surprise_.calls.size();
+  wentOn_ =
+      nSurprises > 0 && sinceLost_ == length + nSurprises && cursor_.position == surprise_.position;
   heldFor_ = 0;
   ++epoch_;
 }
@@ -209,14 +218,15 @@ bool Sequence::fitsParameters() const {
   return contentOf(word).isWholeModel;
 }
 
-// The period went on where it had been before the surprise, for two periods by now: an average of
+// The period went on where it had been before the surprise, for two periods by now: averages of
 // weights every so often, or the sums of an evaluation, which are ignored from now on. What comes
 // more often than that is a part of another period.
 void Sequence::takeForBeside() {
-  if (!std::exchange(wentOn_, false) || period_.beside.size() == kMostBeside) return;
-  const uint32_t symbol = surprise_.symbol;
-  if (!isIgnorable(symbol) && !period_.has(symbol)) period_.beside.push_back(symbol);
-  sinceBeside_ = heldFor_;
+  if (!std::exchange(wentOn_, false)) return;
+  Beside& beside = period_.beside;
+  if (beside.calls.size() + surprise_.calls.size() > kMostBeside) return;
+  beside.calls.insert(beside.calls.end(), surprise_.calls.begin(), surprise_.calls.end());
+  beside.since = heldFor_;
 }
 
 std::vector<GradientCall> Sequence::gradients() const {
@@ -321,7 +331,7 @@ uint32_t Sequence::callsPerStep(std::span<const uint32_t> reductions) const {
 void Sequence::lock(uint32_t length) {
   const std::span<const uint32_t> word = finder_.last(length);
   const Content content = contentOf(word);
-  period_.beside.clear();
+  period_.beside = {};
   period_.times.assign(symbols_.size(), 0);
   period_.word.clear();
   for (uint32_t nReductions = 0; const uint32_t symbol : word) {

@@ -17,7 +17,8 @@
 //   evaluation gathers. Any other surprise ends the epoch, and the position is
 //   unknown until a whole period has been seen again. An ambiguous period is forgotten then, and so
 //   is one that holds for less than two periods. Where the period has gone on as if there had been
-//   no surprise, the next one like it is ignored: averages of weights every so often.
+//   no surprise, the next one like it is ignored, of one call or of several in a row: averages of
+//   weights every so often.
 // - New parameters end an epoch, too. The period goes on if they are as many as before.
 #pragma once
 
@@ -100,6 +101,12 @@ class Sequence {
     uint32_t position;  // in the learned period, where it has one
     bool bringsParameters;
   };
+  // What ended the epoch: calls in a row that are no part of the period, and where they came.
+  struct Surprise {
+    std::vector<uint32_t> calls;
+    uint32_t position = 0;  // that the first one had in place of the period's own call
+    bool bringsParameters = false;
+  };
   struct Cursor {
     bool isOnTrack = false;
     uint32_t position = 0;  // of the next call
@@ -112,12 +119,18 @@ class Sequence {
     std::vector<GradientCall> smallBefore;
   };
 
+  // Large reductions that are no part of the period: it went on as if they had not been made.
+  struct Beside {
+    std::vector<uint32_t> calls;  // each as often as it may come in a row
+    uint32_t nInARow = 0;         // of the last ones
+    uint32_t since = 0;           // calls of the period since then
+  };
+
   // The learned one.
   struct Period {
     std::vector<Step> word;
     std::vector<uint32_t> times;  // that each symbol occurs in it
-    // Large reductions that are no part of it: it went on as if they had not been made.
-    std::vector<uint32_t> beside;
+    Beside beside;
     Place::Kind kind = Place::Kind::unknown;
     bool isSharded = false;
     uint64_t parameters = 0;  // of the model that was broadcast
@@ -166,13 +179,12 @@ class Sequence {
   // Its calls since the word began to repeat itself, or was seen whole again.
   uint32_t heldFor_ = 0;
   uint32_t epoch_ = 0;
-  // While lost: the call with which that began, how many calls have fitted each rotation of the
+  // While lost: the calls with which that began, how many calls have fitted each rotation of the
   // word, and how many had to.
-  Observed surprise_{};
+  Surprise surprise_;
   std::vector<uint32_t> fits_;
   uint32_t sinceLost_ = 0;
-  bool wentOn_ = false;       // after that call, as if it had not been made
-  uint32_t sinceBeside_ = 0;  // calls of the period since one beside it
+  bool wentOn_ = false;  // after those calls, as if they had not been made
 
   std::vector<GradientCall> small_;  // since the last call of the period
   PeriodFinder finder_;

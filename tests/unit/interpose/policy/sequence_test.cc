@@ -310,6 +310,44 @@ TEST(Sequence, WhatComesBesideThePeriodNowAndThenIsIgnoredOnceItWentOn) {
   }
 }
 
+// The weights of each layer by themselves, of which some are as large as others.
+TEST(Sequence, SeveralCallsInARowAreIgnoredAsOneIs) {
+  for (const std::string beside : {"KL", "KK", "KLK", "KLMN"}) {
+    Stream stream("ABC");
+    stream.steps(10, "ABC");
+    const auto before = stream.step("ABC");
+    stream.steps(1, beside);
+    for (const Place& place : stream.step("ABC")) EXPECT_EQ(place.kind, Place::Kind::unknown);
+    const auto after = stream.step("ABC");
+    EXPECT_EQ(slotsOf(after), slotsOf(before)) << beside;
+    for (int i = 0; i < 5; ++i) {
+      stream.steps(2, "ABC");
+      for (const Place& place : stream.step(beside)) EXPECT_EQ(place.kind, Place::Kind::unknown);
+      EXPECT_EQ(stream.step("ABC"), after) << beside;
+    }
+  }
+}
+
+// Gradients may be reduced by what came beside them until then: its sizes may be the same.
+TEST(Sequence, WhatComesMoreOftenInARowThanBesideThePeriodIsLearned) {
+  for (const std::string beside : {"K", "KL", "KK"}) {
+    Stream stream("ABC");
+    stream.steps(10, "ABC");
+    for (int i = 0; i < 3; ++i) {
+      stream.steps(1, beside);
+      stream.steps(5, "ABC");
+    }
+    stream.broadcast("IJKL");
+    stream.steps(20, "IJKL");
+    EXPECT_TRUE(stream.isKnown('I')) << beside;
+    EXPECT_EQ(slotsOf(stream.step("JKLI")).size(), 4u) << beside;
+  }
+  Stream never("ABC");
+  never.steps(10, "ABC");
+  for (int i = 0; i < 1000; ++i) never.step("KLMNOPQRSTUVWXYZ");
+  for (const Place& place : never.step("ABC")) EXPECT_EQ(place.kind, Place::Kind::unknown);
+}
+
 TEST(Sequence, WhatInterruptsElsewhereOrOftenIsNotIgnored) {
   Stream in("ABC");
   in.steps(10, "ABC");

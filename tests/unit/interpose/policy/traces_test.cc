@@ -42,7 +42,6 @@ const TraceNames kPartlyCompressed = {"accelerate_accumulation",
                                       "ddp_frozen_midway",
                                       "ddp_gan",
                                       "ddp_wrapped_three_times",
-                                      "ema_of_weights",
                                       "fsdp2_deep_evaluations",
                                       "fsdp2_deep_hybrid",
                                       "zero3_deep"};
