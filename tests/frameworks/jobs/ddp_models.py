@@ -8,7 +8,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from jobs.ddp import STEPS, train
-from jobs.workloads import N_CLASSES, N_FEATURES, batches, mlp
+from jobs.workloads import N_CLASSES, N_FEATURES, batches, mlp, steps
 from marks import mark, next_step
 from registry import finished, job
 
@@ -147,7 +147,7 @@ def ddp_wrapped_three_times(device):
     model = mlp().to(device)
     losses = []
     for _ in range(3):
-        losses += train(DDP(model), device, 15)
+        losses += train(DDP(model), device, steps(15))
     return finished(losses, model)
 
 
@@ -155,9 +155,9 @@ def ddp_wrapped_three_times(device):
 def ddp_frozen_midway(device):
     """The first layer trains for 15 steps only."""
     model = mlp().to(device)
-    losses = train(DDP(model), device, 15)
+    losses = train(DDP(model), device, steps(15))
     model[0].requires_grad_(False)
-    losses += train(DDP(model), device, 20)
+    losses += train(DDP(model), device, steps(20))
     return finished(losses, model)
 
 
