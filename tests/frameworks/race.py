@@ -91,7 +91,7 @@ def main():
         print(f"error: {reason}", file=sys.stderr)
         return 1
     if options.json:
-        command = f"tests/frameworks/race.py --links {options.links} --steps {options.steps} --seeds {options.seeds}"
+        command = f"tests/frameworks/race.py --links {options.links} --steps {options.steps} --seeds {options.seeds} --only {','.join(names)}"
         session.write_json(options.json, prepared, command,
                            {"steps": options.steps, "seeds": options.seeds, "links": links})
     print(json.dumps(links))
