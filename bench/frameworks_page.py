@@ -54,8 +54,8 @@ How to read the tables:
 
 - *loss*: the mean of the ranks' last five steps; with few steps of tiny models, a test that training works, no
   benchmark.
-- *gradients compressed*: the first step of which at least 95 % of their bytes were; their share over all steps, and in
-  the last third of the steps. Calls below 64 KiB are not counted.
+- *gradients compressed*: the first step of which at least 95 % of their bytes were, where the run counted that; their
+  share over all steps, and in the last third of the steps. Calls below 64 KiB are not counted.
 - *the rest*: whether all calls that carry something else (weights, activations, metrics, sums) stayed exact.
 - *CPU*: whether the same job on CPU tensors over gloo, without the emulator, ends with the same parameters, bit for
   bit, as the plain run.

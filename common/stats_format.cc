@@ -215,10 +215,9 @@ std::string gatheredRemark(const CommFigures& comm) {
   if (share < 0.5 || comm.totals().compressedCalls == 0) return "";
   return std::to_string(std::lround(100 * share)) +
          " % of what is sent are gathers, which pass. Where they are weights, as of FSDP and ZeRO, "
-         "CINCH_ALLGATHER=y sends them at 8 bits, a quarter of fp32 and half of bf16: the model "
-         "then "
-         "computes with rounded weights, while the shards that are trained stay exact. "
-         "docs/sharded.md has the losses";
+         "CINCH_ALLGATHER=y sends them at 8 bits, a quarter of fp32 and half of bf16. The model "
+         "then computes with rounded weights, while the shards that are trained stay exact: see "
+         "docs/sharded.md";
 }
 
 double wireRatio(uint64_t bytesIn, uint64_t wireBytes, int nRanks) {

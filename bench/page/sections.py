@@ -396,7 +396,7 @@ def race(files):
         for link, entries in data["links"].items():
             rows = [
                 [RACERS[name], f"{found['step_ms']:.0f} ms", f"{found['heldout']:.4f}"]
-                + [f"{entries[RACED_WITH.get(name, 'plain')]['step_ms'] / found['step_ms']:.2f}x"]
+                + [f"{entries[raced_with(name)]['step_ms'] / found['step_ms']:.2f}x" if raced_with(name) in entries else "-"]
                 for name, found in entries.items()
             ]
             text += [f"**{link}**", table(["entry", "time of a step", "held-out loss", "speed"], rows)]
@@ -415,14 +415,12 @@ RACERS = {
     "zero2": "DeepSpeed ZeRO-2, plain",
     "zero2_cinch": "DeepSpeed ZeRO-2, Cinch",
 }
-# What an entry's speed is a multiple of, where that is not DDP.
-RACED_WITH = {
-    "fsdp2": "fsdp2",
-    "fsdp2_cinch": "fsdp2",
-    "fsdp2_cinch_allgather": "fsdp2",
-    "zero2": "zero2",
-    "zero2_cinch": "zero2",
-}
+
+
+def raced_with(name):
+    """What an entry's speed is a multiple of: the same wrapper without Cinch."""
+    wrapper = name.split("_")[0]
+    return wrapper if wrapper in ("fsdp2", "zero2") else "plain"
 
 
 def losses(files):

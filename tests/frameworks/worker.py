@@ -48,11 +48,12 @@ def prepare_torch(device):
     """What makes two runs equal, and one on CPU tensors equal to one on the emulator: one thread, and the
     attention that both have."""
     import torch
+    from jobs.workloads import seed
 
     torch.set_num_threads(1)
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
-    torch.manual_seed(int(os.environ.get("JOB_SEED", 0)))
+    torch.manual_seed(seed())
     if device == "cuda":
         torch.cuda.set_device(0)
 
