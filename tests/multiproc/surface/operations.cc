@@ -10,9 +10,9 @@ namespace {
 constexpr int kCalls = 6;
 
 struct Bench {
-  explicit Bench(const World& world)
+  explicit Bench(const World& world, const std::string& name = "world")
       : world(world),
-        comm(makeWorldComm(world)),
+        comm(makeWorldComm(world, name)),
         stream(makeStream()),
         everyone(everybody(world)) {}
   ~Bench() {
@@ -76,6 +76,36 @@ void scaledByHost(const World& world) {
     await(bench.comm, bench.stream);
     expectStep(call, out.read(bench.stream), scaledSum(bench, call, 0.5), "scaled");
     expectSameEverywhere(out.read(bench.stream), "scaled" + std::to_string(call));
+  }
+}
+
+// The same of a call that passes, but waits for that of another communicator to keep its place in
+// the group.
+void scaledBehindAnother(const World& world) {
+  Bench bench(world), other(world, "other");
+  Floats in(40003), out(40003), passed(40003);
+  for (int call = 0; call < kCalls; ++call) {
+    in.fill(world.rank, call, bench.stream);
+    await(bench.comm, bench.stream);
+    float scalar = 0.5f + static_cast<float>(world.rank);
+    ncclRedOp_t op, next;
+    CHECK(ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat32, ncclScalarHostImmediate, other.comm));
+    scalar = 1e30f;
+    CHECK(ncclGroupStart());
+    CHECK(ncclAllReduce(in.data(), out.data(), in.count(), ncclFloat32, ncclSum, bench.comm,
+                        bench.stream));
+    CHECK(ncclReduce(in.data(), passed.data(), in.count(), ncclFloat32, op, 0, other.comm,
+                     other.stream));
+    CHECK(ncclRedOpDestroy(op, other.comm));
+    CHECK(
+        ncclRedOpCreatePreMulSum(&next, &scalar, ncclFloat32, ncclScalarHostImmediate, other.comm));
+    CHECK(ncclGroupEnd());
+    CHECK(ncclRedOpDestroy(next, other.comm));
+    await(bench.comm, bench.stream);
+    await(other.comm, other.stream);
+    expectStep(call, out.read(bench.stream), sumOf(bench.everyone, call), "before it");
+    if (world.rank == 0)
+      expectExact(passed.read(other.stream), scaledSum(other, call, 0.5), "passed on");
   }
 }
 
@@ -339,6 +369,7 @@ const std::vector<Case>& operationCases() {
   static const std::vector<Case> cases = {
       {"operation-average", 3, average},
       {"operation-scaled-by-host", 3, scaledByHost},
+      {"operation-scaled-behind-another", 2, scaledBehindAnother},
       {"operation-scaled-by-device", 2, scaledByDevice},
       {"operation-reduce-scatter", 3, reduceScatter},
       {"operation-reduce-scatter-in-place", 3, reduceScatterInPlace},
