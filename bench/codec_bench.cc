@@ -240,6 +240,7 @@ void registerAll() {
   const auto compilations = host::hostCodecs().first(host::hostCodecs().size() - 1);
   for (const host::HostCodec& host : compilations)
     for (const codec::CodecInfo& codec : codec::kCodecs) {
+      if (!codec::isForCalls(codec)) continue;
       registerRows({host, codec, ElementType::fp32}, "fp32");
       registerRows({host, codec, ElementType::fp16}, "fp16");
       registerRows({host, codec, ElementType::bf16}, "bf16");

@@ -55,7 +55,9 @@ bool setAction(Rule& rule, std::string_view word) {
   if (word == "compress") return rule.isWanted = true;
   if (word == "gradient") return rule.isGradient = true;
   const codec::CodecInfo* const found = codec::findCodec(word);
-  return found != nullptr && rule.codec == nullptr && (rule.codec = found) != nullptr;
+  if (found == nullptr || !codec::isForCalls(*found) || rule.codec != nullptr) return false;
+  rule.codec = found;
+  return true;
 }
 
 bool setActions(Rule& rule, std::string_view words) {

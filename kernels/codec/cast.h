@@ -1,6 +1,9 @@
-// 16-bit floats: each value rounded by itself, NaN and infinities too. docs/wire-format.md, "bf16
-// and fp16".
+// Floats as they are or rounded to 16 bits: each value by itself, NaN and infinities too. fp32
+// loses nothing: it is for tiles that must arrive exactly among others. docs/wire-format.md, "bf16,
+// fp16, fp32".
 #pragma once
+
+#include <type_traits>
 
 #include "kernels/codec/codec.h"
 
@@ -18,21 +21,26 @@ struct CastScale {
   CINCH_HD constexpr bool isMarked() const { return false; }
   CINCH_HD constexpr float position(float value) const { return value; }
   CINCH_HD constexpr uint32_t codeAt(float position) const {
-    return ElementTraits<type>::fromFloat(position);
+    return __builtin_bit_cast(Bits, ElementTraits<type>::fromFloat(position));
   }
   CINCH_HD constexpr float decode(uint32_t code) const {
-    return ElementTraits<type>::toFloat(static_cast<uint16_t>(code));
+    return ElementTraits<type>::toFloat(__builtin_bit_cast(Storage, static_cast<Bits>(code)));
   }
+
+ private:
+  using Storage = typename ElementTraits<type>::Storage;
+  using Bits = std::conditional_t<sizeof(Storage) == 4, uint32_t, uint16_t>;
 };
 
 template <ElementType type>
 struct CastCodec {
-  static_assert(type == ElementType::bf16 || type == ElementType::fp16);
-  static constexpr bool kIsBf16 = type == ElementType::bf16;
+  static constexpr bool kIsBf16 = type == ElementType::bf16, kIsFp16 = type == ElementType::fp16;
 
-  static constexpr const char* kName = kIsBf16 ? "bf16" : "fp16";
-  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::other, kIsBf16 ? 14 : 15, 128),
-                                                16, 0, 128};
+  static constexpr const char* kName = kIsBf16 ? "bf16" : kIsFp16 ? "fp16" : "fp32";
+  static constexpr uint8_t kNumber = kIsBf16 ? 14 : kIsFp16 ? 15 : 13;
+  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::other, kNumber, 128),
+                                                8 * sizeof(typename ElementTraits<type>::Storage),
+                                                0, 128};
   static constexpr uint32_t kGroupElems = 128;
   static constexpr bool kIsRotated = false;
   static constexpr bool kDithers = false;

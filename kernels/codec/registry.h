@@ -40,7 +40,7 @@ using AllCodecs = CodecList<
     SignCodec<>, SignCodec<64>, SignCodec<256>,
     Float8Codec<>, Float8Codec<64>, Float8Codec<256>,
     Mxfp4Codec, Nvfp4Codec,
-    CastCodec<ElementType::bf16>, CastCodec<ElementType::fp16>>;
+    CastCodec<ElementType::fp32>, CastCodec<ElementType::bf16>, CastCodec<ElementType::fp16>>;
 // clang-format on
 
 }  // namespace cinch::codec
@@ -66,6 +66,11 @@ struct InfoOf<CodecList<C...>> {
 };
 
 inline constexpr const auto& kCodecs = InfoOf<AllCodecs>::kAll;
+
+// Whether users may choose it for calls. fp32 makes nothing smaller: it is for tiles among others.
+constexpr bool isForCalls(const CodecInfo& codec) {
+  return codec.format.bits < 32;
+}
 
 // Null where no codec has the name or id.
 constexpr const CodecInfo* findCodec(std::string_view name) {

@@ -11,7 +11,8 @@ namespace cinch::host {
 
 // The memory of a code on its way.
 template <uint32_t bits>
-using CodeOf = std::conditional_t<(bits > 8), uint16_t, uint8_t>;
+using CodeOf =
+    std::conditional_t<(bits > 16), uint32_t, std::conditional_t<(bits > 8), uint16_t, uint8_t>>;
 
 // As many codes as fill a byte of a plane, in one word.
 template <uint32_t width>
@@ -53,11 +54,31 @@ inline void unpackPlane(const uint8_t* plane, uint8_t* codes) {
   }
 }
 
+// Codes of 32 bits are two planes of half words.
+template <uint32_t nCodes>
+inline void packHalves(const uint32_t* codes, uint8_t* packed) {
+  uint16_t halves[2][nCodes];
+  for (uint32_t i = 0; i < nCodes; ++i) {
+    halves[0][i] = static_cast<uint16_t>(codes[i]);
+    halves[1][i] = static_cast<uint16_t>(codes[i] >> 16);
+  }
+  std::memcpy(packed, halves, sizeof halves);
+}
+
+template <uint32_t nCodes>
+inline void unpackHalves(const uint8_t* packed, uint32_t* codes) {
+  uint16_t halves[2][nCodes];
+  std::memcpy(halves, packed, sizeof halves);
+  for (uint32_t i = 0; i < nCodes; ++i) codes[i] = halves[0][i] | uint32_t{halves[1][i]} << 16;
+}
+
 // The codes of one block.
 template <uint32_t bits, uint32_t nCodes>
 inline void packCodes(const CodeOf<bits>* codes, uint8_t* packed) {
   constexpr uint32_t kLow = wire::lowPlaneBits(bits), kHigh = wire::highPlaneBits(bits);
-  if constexpr (kLow >= 8) {
+  if constexpr (bits == 32) {
+    packHalves<nCodes>(codes, packed);
+  } else if constexpr (kLow >= 8) {
     std::memcpy(packed, codes, nCodes * sizeof *codes);
   } else {
     packPlane<kLow, 0, nCodes>(codes, packed);
@@ -68,7 +89,9 @@ inline void packCodes(const CodeOf<bits>* codes, uint8_t* packed) {
 template <uint32_t bits, uint32_t nCodes>
 inline void unpackCodes(const uint8_t* packed, CodeOf<bits>* codes) {
   constexpr uint32_t kLow = wire::lowPlaneBits(bits), kHigh = wire::highPlaneBits(bits);
-  if constexpr (kLow >= 8) {
+  if constexpr (bits == 32) {
+    unpackHalves<nCodes>(packed, codes);
+  } else if constexpr (kLow >= 8) {
     std::memcpy(codes, packed, nCodes * sizeof *codes);
   } else {
     unpackPlane<kLow, 0, nCodes>(packed, codes);

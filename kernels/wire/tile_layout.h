@@ -3,8 +3,8 @@
 //   shard  = header, then its pieces
 //   piece  = tiles of one codec
 //   tile   = the metadata of its blocks, zeros up to a multiple of 16 bytes, the codes of its
-//   blocks codes  = planes: the low bits of all codes of the block, then, where a code has 3, 5 or
-//   6 bits,
+//   blocks codes  = planes: the low bits of all codes of the block, then, where a code has 3, 5, 6
+//   or 32 bits,
 //            the bits above; in a plane of width w, value i is at bit i * w, least significant
 //            first
 //

@@ -33,7 +33,7 @@ inline constexpr uint32_t kAlignment = 16;
 // its own; this layer knows none.
 struct CodecFormat {
   uint8_t id;              // 0: none
-  uint8_t bits;            // of a code: 1 to 6, 8 or 16
+  uint8_t bits;            // of a code: 1 to 6, 8, 16 or 32
   uint8_t blockMetaBytes;  // what a block stores besides its codes
   uint16_t blockElems;     // 64, 128 or 256
 

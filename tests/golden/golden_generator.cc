@@ -90,6 +90,12 @@ void addMixed(std::vector<Vectors>& all) {
                  0,
                  CodingRule{.gain = 0.1f, .residualType = ResidualType::int8},
                  {segment(2, "q4"), segment(1, "h3"), segment(1, "q8-256"), segment(2, "q2-64")}});
+  all.push_back({"mixed_fp32",
+                 {},
+                 ElementType::fp32,
+                 0,
+                 CodingRule{.gain = 0.1f},
+                 {segment(2, "h3"), segment(1, "fp32"), segment(2, "q4"), segment(1, "fp32")}});
 }
 
 std::vector<Vectors> allVectors() {

@@ -65,7 +65,7 @@ class Tiles:
 
     def __init__(self, codec):
         self.codec = codec
-        self.low = {3: 2, 5: 4, 6: 4}.get(codec.bits, codec.bits)
+        self.low = {3: 2, 5: 4, 6: 4, 32: 16}.get(codec.bits, codec.bits)
         self.blocks = TILE // codec.block
         self.codes_at = -(-self.blocks * codec.meta_bytes // 16) * 16
         self.n_bytes = self.codes_at + TILE * codec.bits // 8

@@ -262,7 +262,7 @@ class Nvfp4(Codec):
 
 class Cast(Codec):
     def __init__(self, kind):
-        super().__init__(16, 0, 128)
+        super().__init__(32 if kind == FP32 else 16, 0, 128)
         self.kind = kind
 
     def encode(self, values, _):
@@ -279,4 +279,4 @@ def codec_of(ident):
     if family < 3:
         return [Uniform, Clipped, lambda bits, _: Rotated(bits)][family](number, block)
     return {1: lambda: Sign(block), 4: Mxfp4, 5: Nvfp4, 8: lambda: Float8(block),
-            14: lambda: Cast(BF16), 15: lambda: Cast(FP16)}[number]()
+            13: lambda: Cast(FP32), 14: lambda: Cast(BF16), 15: lambda: Cast(FP16)}[number]()

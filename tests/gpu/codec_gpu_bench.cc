@@ -250,6 +250,7 @@ void Bench::run(const Buckets& buckets, const Case& each) {
 // Blocks of other sizes, fp16, other residuals and dither at the main size only.
 std::vector<Case> casesOf(const codec::CodecInfo& codec, bool isMain) {
   std::vector<Case> cases;
+  if (!codec::isForCalls(codec)) return cases;
   if (!isMain && codec.format.blockElems != 128) return cases;
   for (const ElementType type : {ElementType::fp32, ElementType::bf16, ElementType::fp16}) {
     if (!isMain && type == ElementType::fp16) continue;

@@ -37,7 +37,8 @@ const char* ExplainedCodec::family() const {
 
 std::vector<ExplainedCodec> explainAll(const ExplainOptions& options) {
   std::vector<ExplainedCodec> rows;
-  for (const codec::CodecInfo& info : codec::kCodecs) rows.push_back({info, {}});
+  for (const codec::CodecInfo& info : codec::kCodecs)
+    if (codec::isForCalls(info)) rows.push_back({info, {}});
   for (const DataSet& data : errorDataSets()) {
     const std::vector<float> values = data.draw(options.nValues, options.scale);
     for (ExplainedCodec& row : rows) row.errors.push_back(codecError(row.info.format, values));

@@ -37,6 +37,7 @@ std::optional<double> predictError(const codec::CodecInfo& codec, Rounding round
     const auto share = rotatedShare(bits);
     return share ? std::optional(*share * statistics.power) : std::nullopt;
   }
+  if (codec.format.id == codec::formatOf("fp32").id) return 0.0;
   if (codec.format.id == codec::formatOf("bf16").id) return kBfloat16Share * statistics.power;
   const bool isUniform = codec.format.id == codecId(CodecFamily::uniform, bits, kBlockElems);
   return isUniform ? std::optional(uniformError(bits, rounding, statistics)) : std::nullopt;

@@ -39,8 +39,8 @@ __device__ uint32_t packed(const uint32_t* codes) {
 template <uint32_t width, uint32_t shift>
 __device__ typename PlaneWord<width>::Type packPlane(const Codes& codes) {
   if constexpr (width == 16)
-    return {packed<16, 0, 2>(codes.at), packed<16, 0, 2>(codes.at + 2),
-            packed<16, 0, 2>(codes.at + 4), packed<16, 0, 2>(codes.at + 6)};
+    return {packed<16, shift, 2>(codes.at), packed<16, shift, 2>(codes.at + 2),
+            packed<16, shift, 2>(codes.at + 4), packed<16, shift, 2>(codes.at + 6)};
   else if constexpr (width == 8)
     return {packed<8, shift, 4>(codes.at), packed<8, shift, 4>(codes.at + 4)};
   else

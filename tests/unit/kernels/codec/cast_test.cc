@@ -7,12 +7,20 @@ namespace {
 
 using test::BlockRun;
 
+template <class Storage>
+uint32_t codeOf(Storage stored) {
+  if constexpr (sizeof stored == 4)
+    return bitsOfFloat(stored);
+  else
+    return stored;
+}
+
 template <ElementType type>
 void expectRoundedOnce(const std::vector<float>& values) {
   using Traits = ElementTraits<type>;
   const BlockRun<CastCodec<type>> run(values);
   for (uint32_t i = 0; i < values.size(); ++i) {
-    ASSERT_EQ(run.code(i), Traits::fromFloat(values[i])) << values[i];
+    ASSERT_EQ(run.code(i), codeOf(Traits::fromFloat(values[i]))) << values[i];
     ASSERT_EQ(bitsOfFloat(run.decoded[i]),
               bitsOfFloat(Traits::toFloat(Traits::fromFloat(values[i]))))
         << values[i];
@@ -26,6 +34,21 @@ TEST(Cast, RoundsEachValueOnce) {
     const std::vector<float> block(&values[first], &values[first] + 128);
     expectRoundedOnce<ElementType::bf16>(block);
     expectRoundedOnce<ElementType::fp16>(block);
+    expectRoundedOnce<ElementType::fp32>(block);
+  }
+}
+
+TEST(Cast, Fp32LosesNothing) {
+  const std::vector<float> values = test::awkward(128 * 500, 2);
+  for (size_t first = 0; first < values.size(); first += 128) {
+    const std::vector<float> block(&values[first], &values[first] + 128);
+    const BlockRun<CastCodec<ElementType::fp32>> run(block);
+    for (uint32_t i = 0; i < block.size(); ++i) {
+      if (std::isnan(block[i]))
+        ASSERT_TRUE(std::isnan(run.decoded[i]));
+      else
+        ASSERT_EQ(bitsOfFloat(run.decoded[i]), bitsOfFloat(block[i]));
+    }
   }
 }
 

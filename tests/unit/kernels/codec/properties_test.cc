@@ -95,7 +95,8 @@ TEST(EveryCodec, AnyPositionHasACode) {
   for (int i = 0; i < 10000; ++i) positions.push_back(floatOfBits(static_cast<uint32_t>(random())));
   forEachCodec([&]<class C>() {
     const auto scale = BlockRun<C>(gaussian(C::kFormat.blockElems, 1)).scale();
-    for (float position : positions) ASSERT_LT(scale.codeAt(position), 1u << C::kFormat.bits);
+    for (float position : positions)
+      ASSERT_LT(scale.codeAt(position), uint64_t{1} << C::kFormat.bits);
   });
 }
 

@@ -25,11 +25,11 @@ TEST(Registry, IdsAreThoseOfTheDocument) {
   const struct {
     const char* name;
     uint8_t id;
-  } kExpected[] = {{"q2", 2},       {"q3", 3},        {"q4", 4},       {"q5", 5},    {"q6", 6},
-                   {"q8", 8},       {"q4-64", 68},    {"q4-256", 132}, {"c2", 18},   {"c8", 24},
-                   {"c2-64", 82},   {"h2", 34},       {"h3", 35},      {"h4", 36},   {"sign", 49},
-                   {"mxfp4", 52},   {"nvfp4", 53},    {"fp8", 56},     {"bf16", 62}, {"fp16", 63},
-                   {"fp8-64", 120}, {"sign-256", 177}};
+  } kExpected[] = {{"q2", 2},     {"q3", 3},       {"q4", 4},        {"q5", 5},    {"q6", 6},
+                   {"q8", 8},     {"q4-64", 68},   {"q4-256", 132},  {"c2", 18},   {"c8", 24},
+                   {"c2-64", 82}, {"h2", 34},      {"h3", 35},       {"h4", 36},   {"sign", 49},
+                   {"mxfp4", 52}, {"nvfp4", 53},   {"fp8", 56},      {"bf16", 62}, {"fp16", 63},
+                   {"fp32", 61},  {"fp8-64", 120}, {"sign-256", 177}};
   for (const auto& [name, id] : kExpected) {
     ASSERT_NE(findCodec(name), nullptr) << name;
     EXPECT_EQ(findCodec(name)->format.id, id) << name;

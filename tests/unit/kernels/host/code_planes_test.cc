@@ -16,7 +16,8 @@ void expectPlanes() {
       .id = 1, .bits = bits, .blockMetaBytes = 0, .blockElems = nCodes};
   for (int round = 0; round < 20; ++round) {
     std::vector<CodeOf<bits>> codes(nCodes), unpacked(nCodes);
-    for (auto& code : codes) code = static_cast<CodeOf<bits>>(random() & ((1u << bits) - 1));
+    for (auto& code : codes)
+      code = static_cast<CodeOf<bits>>(random() & ((uint64_t{1} << bits) - 1));
     std::vector<uint8_t> expected(format.blockCodeBytes()), packed(format.blockCodeBytes(), 0xee);
     for (uint32_t i = 0; i < nCodes; ++i) wire::insertCode(format, expected.data(), i, codes[i]);
     packCodes<bits, nCodes>(codes.data(), packed.data());
@@ -42,6 +43,7 @@ TEST(CodePlanes, AreThoseOfTheWireFormat) {
   expectPlanesOfAllBlocks<6>();
   expectPlanesOfAllBlocks<8>();
   expectPlanesOfAllBlocks<16>();
+  expectPlanesOfAllBlocks<32>();
 }
 
 }  // namespace

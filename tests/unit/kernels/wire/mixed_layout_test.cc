@@ -67,7 +67,7 @@ TEST(MixedLayout, PiecesFollowOneAnotherInsideTheirShard) {
 }
 
 TEST(MixedLayout, ShardsAreEqualToWithinATile) {
-  constexpr uint64_t kLargestTile = 2064;
+  constexpr uint64_t kLargestTile = 4096;
   for (uint32_t seed = 0; seed < 50; ++seed) {
     const uint32_t nShards = 2 + seed % 7;
     const MixedLayout mixed(4000 * kTileElems, nShards, randomSegments(4000, seed));
@@ -110,7 +110,7 @@ void expectChunks(const ShardLayout& whole, uint64_t largestTile) {
 }
 
 TEST(MixedLayout, ChunksCoverTheirShards) {
-  constexpr uint64_t kLargestTile = 2064;
+  constexpr uint64_t kLargestTile = 4096;
   for (uint32_t seed = 0; seed < 100; ++seed) {
     const uint64_t nTiles = 1 + seed * 7 % 300, count = nTiles * kTileElems - seed % kTileElems;
     const uint32_t nShards = 1 + seed % 9, nChunks = 1 + seed % 8;

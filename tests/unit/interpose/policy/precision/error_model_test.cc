@@ -97,11 +97,16 @@ TEST(ErrorModel, NothingHasNoError) {
   }
 }
 
+TEST(ErrorModel, Fp32HasNone) {
+  const codec::CodecInfo& fp32 = *codec::findCodec("fp32");
+  EXPECT_EQ(predictError(fp32, Rounding::nearest, {1000, 1, 1}), 0.0);
+}
+
 TEST(ErrorModel, SaysNothingOfOtherCodecs) {
   size_t nKnown = 0;
   for (const codec::CodecInfo& codec : codec::kCodecs)
     nKnown += predictError(codec, Rounding::nearest, {1000, 1, 1}).has_value();
-  EXPECT_EQ(nKnown, std::size(kPredicted));
+  EXPECT_EQ(nKnown, std::size(kPredicted) + 1) << "fp32 beside them";
   for (const char* name : {"sign", "c4", "q4-64", "q4-256", "fp8", "mxfp4", "nvfp4", "fp16"})
     EXPECT_FALSE(predictError(*codec::findCodec(name), Rounding::nearest, {1000, 1, 1}).has_value())
         << name;
