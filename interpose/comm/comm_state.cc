@@ -320,7 +320,8 @@ std::unique_ptr<Checkup> CommState::makeCheckup(const CollectivePlan& plan, cons
                                                 uint64_t identity) const {
   if (!isExamined(plan)) return nullptr;
   auto checkup = std::make_unique<Checkup>();
-  checkup->schedule = scheduleOf(static_cast<uint64_t>(params_.guardEvery), identity);
+  checkup->schedule =
+      scheduleOf(static_cast<uint64_t>(params_.guardEvery), identity, coding.isAdaptive);
   if (rank != 0) return checkup;
   const uint64_t count = plan.bucketElems();
   const wire::ShardLayout largest = plan.largestLayout();

@@ -22,11 +22,9 @@ bool isLarger(std::span<const wire::Segment> runs, wire::CodecFormat codec) {
   return own > other;
 }
 
-// A single one is what outliers have (policy/precision/outliers.h), of which quick codes know
-// nothing.
-bool hasRawTile(std::span<const wire::Segment> runs) {
-  return std::ranges::any_of(
-      runs, [](const wire::Segment& run) { return run.nTiles == 1 && run.codec.bits > 8; });
+// Outliers and layers that must arrive exactly, of which quick codes know nothing.
+bool hasRawTiles(std::span<const wire::Segment> runs) {
+  return std::ranges::any_of(runs, [](const wire::Segment& run) { return run.codec.bits > 8; });
 }
 
 }  // namespace
@@ -168,7 +166,7 @@ Result<void> Slot::changePlan(const DeviceTable& device, const PrecisionPlan& ch
     return errorf(Status::internalError, "%s: a plan of precisions takes more room than was agreed",
                   name.c_str());
   planInForce_ = changed.value();
-  if (quickPlan && (isLarger(change.runs, quickPlan->layout.codec) || hasRawTile(change.runs)))
+  if (quickPlan && (isLarger(change.runs, quickPlan->layout.codec) || hasRawTiles(change.runs)))
     quickEndsAt_ = std::min(quickEndsAt_, strategy ? strategy->nextTurn : 0);
   stats->plans.fetch_add(1, std::memory_order_relaxed);
   return {};

@@ -14,7 +14,7 @@ void passFromNowOn(const CommState& comm, Slot& slot) {
              slot.name.c_str());
 }
 
-Result<std::vector<uint8_t>> wordOn(CommState& comm, Slot& slot, uint64_t call) {
+Result<std::vector<uint8_t>> wordBefore(CommState& comm, Slot& slot, uint64_t call) {
   if (comm.commPlan.isReplayed()) return comm.commPlan.advice(slot.identity, call);
   slot.checkup->isAwaited.store(true);
   auto said = comm.agreement().awaitPublication(
@@ -27,7 +27,7 @@ Result<std::vector<uint8_t>> wordOn(CommState& comm, Slot& slot, uint64_t call) 
 }
 
 Result<void> hear(CommState& comm, Slot& slot, uint64_t call) {
-  const auto said = wordOn(comm, slot, call);
+  const auto said = wordBefore(comm, slot, call);
   CINCH_TRY(said);
   const auto advice = decodeAdvice(said.value(), slot.identity,
                                    wire::ShardLayout::tilesOf(slot.plan.bucketElems()));
@@ -65,6 +65,13 @@ bool willBeExamined(const BatchItem& item, uint64_t nBefore) {
   return checkup.schedule.examines(checkup.nextCall + nBefore);
 }
 
+void sayOpening(const BatchItem& item) {
+  const Checkup* const checkup = item.slot->checkup.get();
+  const bool isHeard = checkup != nullptr && checkup->schedule.hasOpening;
+  if (isHeard && item.comm->rank == 0 && !item.comm->commPlan.isReplayed())
+    openInBackground(item.comm, *item.slot);
+}
+
 Result<void> beginCall(BatchItem& item) {
   item.plan = planOf(item);
   if (!hasCheckup(item)) return {};
@@ -72,7 +79,7 @@ Result<void> beginCall(BatchItem& item) {
   const uint64_t call = checkup.nextCall;
   // A group that NCCL refuses is repeated: its words have been heard then.
   if (checkup.schedule.hears(call) && checkup.nHeard <= call) {
-    CINCH_TRY(hear(*item.comm, *item.slot, call - CheckupSchedule::kDelay));
+    CINCH_TRY(hear(*item.comm, *item.slot, call));
     checkup.nHeard = call + 1;
   }
   if (!item.turn.isQuick()) item.plan = item.slot->planInForce();

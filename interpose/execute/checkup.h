@@ -3,9 +3,11 @@
 // call path what follows from it. Two calls of the slot later every rank waits for that word and
 // obeys it.
 //
-// That wait is the only one which Cinch adds to a call, once in CINCH_GUARD_EVERY calls of a slot,
-// and never in a capture. Rank 0 says something however its device does: that nothing changes,
-// where the examined call takes too long.
+// How a slot begins, rank 0 says while it gets ready, and every rank hears that at its first call.
+//
+// Those waits are the only ones which Cinch adds to a call, once in CINCH_GUARD_EVERY calls of a
+// slot, and never in a capture. Rank 0 says something however its device does: that nothing
+// changes, where the examined call takes too long.
 #pragma once
 
 #include "interpose/execute/batch.h"
@@ -15,6 +17,9 @@ namespace cinch {
 // Whether the call will be examined that follows `nBefore` others of its slot that have not begun
 // yet.
 bool willBeExamined(const BatchItem& item, uint64_t nBefore);
+
+// Once the slot is connected.
+void sayOpening(const BatchItem& item);
 
 // Settles the plan that the call follows, and whether it is examined. May wait for rank 0; an error
 // means that the other ranks may go on with what this one has not heard.

@@ -30,6 +30,18 @@ void report(const Adviser& adviser, SlotStats& stats) {
   stats.codecInForce.store(adviser.standard().name, std::memory_order_relaxed);
 }
 
+void cutIntoLayers(CommState& comm, const Slot& slot, const std::vector<GradientCall>& period) {
+  const Checkup& checkup = *slot.checkup;
+  const uint64_t count = slot.plan.bucketElems();
+  const BucketLayout layers = comm.layers()->of(period, count, checkup.place);
+  if (!layers.empty()) slot.checkup->adviser->cut(segmentsOf(count, layers, longestSegment(count)));
+}
+
+// Where the channel has ended, this rank will hear of it when it asks for its own word.
+void say(CommState& comm, const Slot& slot, uint64_t heardBefore, const Advice& advice) {
+  (void)comm.agreement().publish(judgementTopic(slot, heardBefore), encodeAdvice(advice));
+}
+
 // One examined call.
 class Judgement {
  public:
@@ -51,8 +63,7 @@ class Judgement {
   }
 
   void say(const Advice& advice) const {
-    // Where the channel has ended, this rank will hear of it when it asks for its own word.
-    (void)comm_->agreement().publish(judgementTopic(*slot_, call_), encodeAdvice(advice));
+    cinch::say(*comm_, *slot_, call_ + CheckupSchedule::kDelay, advice);
   }
 
  private:
@@ -65,16 +76,9 @@ class Judgement {
     return Clock::now() < deadline_;
   }
 
-  void cutIntoLayers() {
-    Checkup& checkup = *slot_->checkup;
-    if (!checkup.adviser->isAdaptive() || !isOneBucket_) return;
-    const uint64_t count = slot_->plan.bucketElems();
-    const BucketLayout layers = comm_->layers()->of(period_, count, checkup.place);
-    if (!layers.empty()) checkup.adviser->cut(segmentsOf(count, layers, longestSegment(count)));
-  }
-
   Advice judge() {
-    cutIntoLayers();
+    if (slot_->checkup->adviser->isAdaptive() && isOneBucket_)
+      cutIntoLayers(*comm_, *slot_, period_);
     Adviser& adviser = *slot_->checkup->adviser;
     const Examiner& examiner = slot_->checkup->examiner;
     const codec::CodecInfo& before = adviser.standard();
@@ -108,8 +112,17 @@ class Judgement {
 
 }  // namespace
 
-uint64_t judgementTopic(const Slot& slot, uint64_t call) {
-  return topicOf({slot.identity, call});
+uint64_t judgementTopic(const Slot& slot, uint64_t heardBefore) {
+  return topicOf({slot.identity, slot.nGivenBack, heardBefore});
+}
+
+void openInBackground(const std::shared_ptr<CommState>& comm, Slot& slot) {
+  const auto open = [comm, &slot, period = comm->gradients()] {
+    cutIntoLayers(*comm, slot, period);
+    say(*comm, slot, 0, slot.checkup->adviser->opening());
+    return true;
+  };
+  if (!runInBackground(open)) say(*comm, slot, 0, Advice{});
 }
 
 void judgeInBackground(const std::shared_ptr<CommState>& comm, Slot& slot, uint64_t call,

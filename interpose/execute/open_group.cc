@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "interpose/comm/family.h"
+#include "interpose/execute/checkup.h"
 #include "interpose/execute/examine.h"
 #include "interpose/execute/prepare.h"
 #include "interpose/real/nccl_try.h"
@@ -223,7 +224,10 @@ ncclResult_t prepareAll(std::span<BatchItem> unready, const RealNccl& real, nccl
   if (unconnected.empty()) return result;
   const ncclResult_t ran = Batch(unconnected, real).run(false);
   if (!isFine(ran)) return ran;
-  for (BatchItem& item : unconnected) connected(*item.comm, *item.slot);
+  for (BatchItem& item : unconnected) {
+    connected(*item.comm, *item.slot);
+    sayOpening(item);
+  }
   return result;
 }
 

@@ -5,7 +5,7 @@
 //   comm COMMUNICATOR RANKS SETTINGS PLACEMENT   its ranks agreed, on these
 //   slot COMMUNICATOR SLOT NAME                  a slot, and what it is, for people
 //   pool COMMUNICATOR SLOT ROUND TIMES           the round's least figures, "812000,-,790000"
-//   advice COMMUNICATOR SLOT CALL BYTES          what rank 0 said of an examined call, as digits
+//   advice COMMUNICATOR SLOT CALL BYTES          what rank 0 said before that call, as digits
 //
 // SETTINGS, PLACEMENT, SLOT and BYTES are hexadecimal, "-" is a time that was not taken. Lines may
 // come in any order, and those that begin with # are for people. A last line without its end does

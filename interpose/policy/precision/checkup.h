@@ -15,19 +15,23 @@
 namespace cinch {
 
 // Which calls of a slot, counted from 0 and the same on all ranks, are examined, and before which
-// the conclusion is heard. Slots take turns.
+// a word of rank 0 is heard: what it concluded from an examination, and the opening. Slots take
+// turns.
 struct CheckupSchedule {
   uint64_t first = 0;
   uint64_t every = 0;  // 0: never
+  bool hasOpening = false;
 
   bool examines(uint64_t call) const {
     return every > 0 && call >= first && (call - first) % every == 0;
   }
-  bool hears(uint64_t call) const { return call >= kDelay && examines(call - kDelay); }
+  bool hears(uint64_t call) const {
+    return call < kDelay ? call == 0 && hasOpening : examines(call - kDelay);
+  }
 
   static constexpr uint64_t kDelay = 2;
 };
-CheckupSchedule scheduleOf(uint64_t every, uint64_t slotIdentity);
+CheckupSchedule scheduleOf(uint64_t every, uint64_t slotIdentity, bool hasOpening = false);
 
 // How a slot is coded, as far as precision goes.
 struct Precision {
@@ -88,6 +92,10 @@ class Adviser {
   // good; past 8 bits the slot passes. Where each segment gets its own, tiles with outliers
   // (outliers.h) are kept raw. Where several buckets share the slot there are neither.
   Advice advise(const Examination& examination, uint64_t call);
+  // What holds from the first call to the first advice, where each segment gets its own precision:
+  // what is known to be kept raw is, and all else gets more bits than the standard, since gradients
+  // change most in the first steps.
+  Advice opening();
   // From the next advice on, other segments; as many tiles.
   void cut(std::vector<PrecisionSegment> segments) { precision_.segments = std::move(segments); }
 
@@ -105,7 +113,7 @@ class Adviser {
   std::vector<PrecisionSegment> segmentsFor(std::span<const TileTally> result) const;
   std::vector<wire::Segment> wantedRuns(const Examination& examination) const;
   bool fits(const std::vector<wire::Segment>& runs) const;
-  Advice change(std::vector<wire::Segment> runs, uint64_t call);
+  Advice change(std::vector<wire::Segment> runs, uint64_t effectiveFrom);
 
   Facts facts_;
   Precision precision_;
@@ -114,7 +122,7 @@ class Adviser {
   uint32_t nBreaches_ = 0;  // in a row, of the standard in force
 };
 
-// Memory that any plan of a slot may need: that of 8 bits.
+// Memory that any plan of a slot may need: that of 8 bits, and for small buckets that of fp32.
 uint64_t roomFor(uint64_t count, uint32_t nRanks, wire::CodecFormat standard, uint32_t nChunks = 1);
 
 }  // namespace cinch

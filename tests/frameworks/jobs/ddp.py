@@ -12,6 +12,7 @@ from marks import mark, next_step
 from registry import finished, job
 
 STEPS = steps(30)
+KNOWN_FROM = 12  # the step from which gradients are known by their place
 
 
 def train(model, device, n_steps=STEPS, after_step=lambda: None):
@@ -34,6 +35,30 @@ def train(model, device, n_steps=STEPS, after_step=lambda: None):
 def ddp_plain(device):
     model = DDP(mlp().to(device))
     return finished(train(model, device), model)
+
+
+@job()
+def ddp_biases_arrive_exactly(device):
+    """Each step sums up the biases' gradients a second time, in a way that nothing takes for gradients."""
+    model = DDP(mlp().to(device))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    losses, intact = [], True
+    for step, (inputs, wanted) in enumerate(batches(STEPS, device)):
+        biases = [parameter for parameter in model.parameters() if parameter.dim() == 1]
+        alone = torch.autograd.grad(cross_entropy(model.module(inputs), wanted), biases)
+        exact = torch.cat(alone).double()
+        dist.all_reduce(exact)
+        loss = cross_entropy(model(inputs), wanted)
+        with mark("gradients"):
+            loss.backward()
+        arrived = torch.cat([bias.grad for bias in biases])
+        if step >= KNOWN_FROM:
+            intact = intact and torch.allclose(arrived.double(), exact / dist.get_world_size(), rtol=1e-6, atol=1e-9)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+        next_step()
+    return finished(losses, model, intact)
 
 
 @job(back_ends_differ=True)

@@ -88,13 +88,12 @@ class AdaptiveCalls : public test::JobTest {
 
 TEST_F(AdaptiveCalls, GiveSmallLayersFewerBitsAndStayWithinTheErrorOfTheStandard) {
   Gradients gradients(ranks_);
-  double uniform = 0;
   for (int call = 0; call < 6; ++call) ASSERT_EQ(gradients.reduce(), ncclSuccess);
-  uniform = gradients.nmse();
+  const double opening = gradients.nmse();  // of h4, which has 0.274 times the error of h3
   for (int call = 0; call < 30; ++call) {
     ASSERT_EQ(gradients.reduce(), ncclSuccess);
     ASSERT_TRUE(gradients.isSameOnBoth());
-    EXPECT_LT(gradients.nmse(), 1.3 * uniform) << call;
+    EXPECT_LT(gradients.nmse(), 1.3 * opening / 0.274) << call;
   }
   for (int rank : {0, 1}) {
     EXPECT_TRUE(gradients.slot(rank).planInForce().layout.isMixed());

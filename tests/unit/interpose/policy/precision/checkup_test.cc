@@ -109,6 +109,17 @@ TEST(CheckupSchedule, EveryExaminationIsHeardBeforeTheNext) {
     }
 }
 
+TEST(CheckupSchedule, HearsAnOpeningBeforeTheFirstCallAlone) {
+  for (uint64_t every : {1, 4, 10, 200}) {
+    const CheckupSchedule with = scheduleOf(every, 7, true), without = scheduleOf(every, 7);
+    EXPECT_TRUE(with.hears(0));
+    EXPECT_FALSE(without.hears(0));
+    for (uint64_t call = 1; call < 1000; ++call)
+      ASSERT_EQ(with.hears(call), without.hears(call)) << call;
+  }
+  EXPECT_FALSE(scheduleOf(0, 7, true).hears(0)) << "never means never";
+}
+
 TEST(CheckupSchedule, SlotsTakeTurns) {
   std::set<uint64_t> firsts;
   for (uint64_t identity = 0; identity < 64; ++identity)
@@ -272,7 +283,7 @@ TEST(Adviser, GivesLayersWhatTheyHadWithoutALossBesideThem) {
   };
   const auto before = codecsOf(plain), after = codecsOf(mixed);
   ASSERT_EQ(before.size(), after.size());
-  EXPECT_EQ(after[205], codec::formatOf("bf16").id);
+  EXPECT_EQ(after[205], codec::formatOf("fp32").id) << "as exact as its buffer";
   uint64_t nOthers = 0;
   for (size_t i = 0; i < before.size(); ++i) nOthers += before[i] != after[i];
   EXPECT_LE(nOthers, 70u) << "the segment of the loss, and one that has what it leaves";
@@ -297,6 +308,55 @@ TEST(Adviser, NeverTakesMoreRoomThanThereIs) {
     EXPECT_LE(wire::MixedLayout(kCount, kRanks, advice.plan.runs).layout().totalBytes(),
               tight.roomBytes);
   }
+}
+
+TEST(Adviser, OpensWithMoreBitsThanTheStandardAndKeepsWhatMustBe) {
+  std::vector<PrecisionSegment> segments = {{300, false}, {2, true}, {298, false}, {1, true}};
+  for (const auto& [standard, opening] :
+       {std::pair{"h2", "h4"}, {"h3", "h4"}, {"q4", "q4"}, {"q6", "q6"}}) {
+    Adviser adviser(facts(), {&codecOf(standard), true, segments});
+    const Advice advice = adviser.opening();
+    ASSERT_EQ(advice.kind, Advice::Kind::change);
+    EXPECT_EQ(advice.plan.effectiveFrom, 0u);
+    const std::vector<wire::Segment> expected = {{300, codecOf(opening).format},
+                                                 {2, codec::formatOf("fp32")},
+                                                 {298, codecOf(opening).format},
+                                                 {1, codec::formatOf("fp32")}};
+    ASSERT_EQ(advice.plan.runs.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(advice.plan.runs[i].nTiles, expected[i].nTiles);
+      EXPECT_EQ(advice.plan.runs[i].codec, expected[i].codec);
+    }
+    if (codecOf(standard).format.bits > 3) continue;
+    // The first advice goes on from there, to what the standard says.
+    const Advice next = adviser.advise(Bucket(5).examined(0.01), 10);
+    ASSERT_EQ(next.kind, Advice::Kind::change);
+    EXPECT_NE(next.plan.id, advice.plan.id);
+  }
+}
+
+TEST(Adviser, KeepsHalfOfASmallBucketRaw) {
+  for (const uint64_t nTiles : {2, 6, 40, 250}) {
+    Adviser::Facts small = facts();
+    small.count = nTiles * wire::kTileElems;
+    small.roomBytes = roomFor(small.count, kRanks, codec::formatOf("h3"));
+    const std::vector<PrecisionSegment> segments = {{nTiles / 2, true}, {nTiles / 2, false}};
+    Adviser adviser(small, {&codecOf("h3"), true, segments});
+    const Advice advice = adviser.opening();
+    ASSERT_EQ(advice.kind, Advice::Kind::change);
+    EXPECT_EQ(advice.plan.runs[0].codec, codec::formatOf("fp32"));
+  }
+}
+
+TEST(Adviser, HasNoOpeningWhereTheCodecIsTheUsers) {
+  EXPECT_EQ(fixedAdviser("h3").opening().kind, Advice::Kind::keep);
+  Adviser standard(facts(), {&codecOf("q4"), true, segmentsOf(kCount, {})});
+  EXPECT_EQ(standard.opening().kind, Advice::Kind::keep) << "it begins so in any case";
+}
+
+TEST(Adviser, OpensWithTheStandardWhereTheLayersTakeTooMuchRoom) {
+  Adviser adviser(facts(), {&codecOf("h3"), true, {{300, true}, {301, false}}});
+  EXPECT_EQ(adviser.opening().kind, Advice::Kind::keep);
 }
 
 TEST(Adviser, RaisesAdaptivePrecisionAsAWhole) {
