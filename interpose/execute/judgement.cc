@@ -38,8 +38,8 @@ void cutIntoLayers(CommState& comm, const Slot& slot, const std::vector<Gradient
 }
 
 // Where the channel has ended, this rank will hear of it when it asks for its own word.
-void say(CommState& comm, const Slot& slot, uint64_t heardBefore, const Advice& advice) {
-  (void)comm.agreement().publish(judgementTopic(slot, heardBefore), encodeAdvice(advice));
+void say(CommState& comm, uint64_t topic, const Advice& advice) {
+  (void)comm.agreement().publish(topic, encodeAdvice(advice));
 }
 
 // One examined call.
@@ -49,6 +49,7 @@ class Judgement {
       : comm_(std::move(comm)),
         slot_(&slot),
         call_(call),
+        topic_(judgementTopic(slot, call + CheckupSchedule::kDelay)),
         isOneBucket_(!std::exchange(slot.checkup->hasMoved, false) || slot.checkup->place),
         period_(comm_->gradients()) {}
 
@@ -62,9 +63,7 @@ class Judgement {
     return true;
   }
 
-  void say(const Advice& advice) const {
-    cinch::say(*comm_, *slot_, call_ + CheckupSchedule::kDelay, advice);
-  }
+  void say(const Advice& advice) const { cinch::say(*comm_, topic_, advice); }
 
  private:
   bool isPatient() {
@@ -103,7 +102,7 @@ class Judgement {
 
   std::shared_ptr<CommState> comm_;
   Slot* slot_;
-  uint64_t call_;
+  uint64_t call_, topic_;
   bool isOneBucket_;
   std::vector<GradientCall> period_;
   Clock::time_point deadline_ = Clock::now() + kLongPatience;
@@ -117,12 +116,15 @@ uint64_t judgementTopic(const Slot& slot, uint64_t heardBefore) {
 }
 
 void openInBackground(const std::shared_ptr<CommState>& comm, Slot& slot) {
-  const auto open = [comm, &slot, period = comm->gradients()] {
+  const uint64_t topic = judgementTopic(slot, 0);
+  const auto open = [comm, &slot, topic, period = comm->gradients()] {
+    useDevice(*comm->resources.device, comm->resources.cudaDevice);
+    const RelaxedCapture relaxed(*comm->resources.device);
     cutIntoLayers(*comm, slot, period);
-    say(*comm, slot, 0, slot.checkup->adviser->opening());
+    say(*comm, topic, slot.checkup->adviser->opening());
     return true;
   };
-  if (!runInBackground(open)) say(*comm, slot, 0, Advice{});
+  if (!runInBackground(open)) say(*comm, topic, Advice{});
 }
 
 void judgeInBackground(const std::shared_ptr<CommState>& comm, Slot& slot, uint64_t call,

@@ -8,7 +8,8 @@
 
 namespace cinch {
 
-// What the word that is heard before that call of the slot is called on the agreement channel.
+// What the word that is heard before that call of the slot is called on the agreement channel. Call
+// path.
 uint64_t judgementTopic(const Slot& slot, uint64_t heardBefore);
 
 // The slot is about to get ready, and its first call will hear the opening.

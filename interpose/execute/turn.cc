@@ -153,10 +153,16 @@ bool isExamined(const Slot& slot) {
   return slot.checkup && slot.checkup->schedule.examines(callsOf(*slot.strategy));
 }
 
+// The first call hears how the slot begins, which may be so that no call may be quick.
+bool isFirst(const Slot& slot) {
+  return slot.checkup && slot.checkup->schedule.hasOpening && callsOf(*slot.strategy) == 0;
+}
+
 // What is examined is what the codec does.
 Strategy strategyOf(const Slot& slot, uint64_t turn) {
   const Strategy chosen = slot.strategy->chooser.at(turn);
-  return chosen == Strategy::quick && isExamined(slot) ? Strategy::compress : chosen;
+  const bool mayBeQuick = !isExamined(slot) && !isFirst(slot);
+  return chosen == Strategy::quick && !mayBeQuick ? Strategy::compress : chosen;
 }
 
 // What is also reduced exactly takes longer, and so does the first call of a kind.

@@ -10,7 +10,7 @@ namespace cinch {
 
 int explainTolerance(const std::string& codec) {
   const codec::CodecInfo* info = codec::findCodec(codec);
-  if (info == nullptr) {
+  if (info == nullptr || !codec::isForCalls(*info)) {
     fmt::print(stderr, "cinch: no codec is called {}; `cinch explain --codecs` lists them\n",
                codec);
     return kExitUsage;

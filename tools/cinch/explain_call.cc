@@ -114,7 +114,7 @@ Result<Coding> codingFor(const ExplainedCall& call, CallKind kind, std::string& 
   if (!call.codec.empty()) {
     source = "--codec";
     rule.codec = codec::findCodec(call.codec);
-    if (rule.codec == nullptr)
+    if (rule.codec == nullptr || !codec::isForCalls(*rule.codec))
       return errorf(Status::invalidArgument,
                     "--codec %s: there is no such codec; `cinch explain --codecs` lists them",
                     call.codec.c_str());

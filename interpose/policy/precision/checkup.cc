@@ -44,19 +44,13 @@ constexpr wire::CodecFormat kCandidates[] = {
 // 1 MiB; larger ones need more than that in any case.
 constexpr uint64_t kSmallRoom = 1 << 20;
 
-// What is kept raw arrives as NCCL would deliver it: in the type that the buffer has.
-wire::CodecFormat rawOf(ElementType type) {
-  if (type == ElementType::fp32) return codec::formatOf("fp32");
-  return type == ElementType::fp16 ? codec::formatOf("fp16") : codec::formatOf("bf16");
-}
-
-std::vector<wire::CodecFormat> candidatesFor(ElementType type) {
+std::vector<wire::CodecFormat> candidatesFor(wire::CodecFormat raw) {
   std::vector<wire::CodecFormat> all(std::begin(kCandidates), std::end(kCandidates));
-  all.push_back(rawOf(type));
+  all.push_back(raw);
   return all;
 }
 
-// Of the opening: a quarter of the error of h3, for a third more bytes in 12 to 28 calls.
+// Of the opening: a quarter of the error of h3, for a third more bytes in 27 calls at most.
 // Training from random weights ends as close again to that with exact gradients.
 constexpr wire::CodecFormat kOpening = codec::formatOf("h4");
 
@@ -139,7 +133,7 @@ Result<Advice> decodeAdvice(std::span<const uint8_t> bytes, uint64_t slot, uint6
 
 Adviser::Adviser(const Facts& facts, Precision precision)
     : facts_(facts), precision_(std::move(precision)) {
-  runs_ = {{wire::ShardLayout::tilesOf(facts.count), precision_.standard->format}};
+  runs_ = uniform();
 }
 
 Advice Adviser::advise(const Examination& examination, uint64_t call) {
@@ -148,22 +142,55 @@ Advice Adviser::advise(const Examination& examination, uint64_t call) {
   if (!(finding_.budget > 0 && std::isfinite(finding_.budget))) return {};
   nBreaches_ = finding_.isBreach ? nBreaches_ + 1 : 0;
   if (nBreaches_ == kBreachesToRaise && !raise()) return Advice{.kind = Advice::Kind::pass};
-  return change(wantedRuns(examination), call + CheckupSchedule::kDelay);
+  const auto wanted = [&](wire::CodecFormat raw) { return wantedRuns(examination, raw); };
+  return change(fitting(rawForms(), wanted), call + CheckupSchedule::kDelay);
 }
 
+// A slot that was given back before its first call begins anew.
 Advice Adviser::opening() {
+  runs_ = uniform();
+  nBreaches_ = 0;
   if (!precision_.isAdaptive) return {};
   const wire::CodecFormat standard = precision_.standard->format;
-  const wire::CodecFormat raw = rawOf(facts_.type);
+  const wire::CodecFormat codec = standard.bits < kOpening.bits ? kOpening : standard;
+  std::vector<wire::CodecFormat> forms = rawForms();
+  forms.push_back(codec);
+  return change(fitting(forms, [&](wire::CodecFormat raw) { return openingRuns(codec, raw); }), 0);
+}
+
+std::vector<wire::Segment> Adviser::openingRuns(wire::CodecFormat codec,
+                                                wire::CodecFormat raw) const {
   std::vector<wire::Segment> runs;
   for (const PrecisionSegment& segment : precision_.segments) {
-    const wire::CodecFormat codec = segment.keptRaw                 ? raw
-                                    : standard.bits < kOpening.bits ? kOpening
-                                                                    : standard;
-    if (runs.empty() || runs.back().codec != codec) runs.push_back({0, codec});
+    const wire::CodecFormat own = segment.keptRaw ? raw : codec;
+    if (runs.empty() || runs.back().codec != own) runs.push_back({0, own});
     runs.back().nTiles += segment.nTiles;
   }
-  return change(std::move(runs), 0);
+  return runs;
+}
+
+std::vector<wire::Segment> Adviser::uniform() const {
+  return {{wire::ShardLayout::tilesOf(facts_.count), precision_.standard->format}};
+}
+
+// What is kept raw arrives as NCCL would deliver it, in the type of the buffer; sums of hosts,
+// which are divided later, may be too large for fp16. Where there are too many such tiles, in 16
+// bits.
+std::vector<wire::CodecFormat> Adviser::rawForms() const {
+  if (facts_.type == ElementType::fp32 || (facts_.type == ElementType::fp16 && facts_.nHosts > 0))
+    return {codec::formatOf("fp32"), codec::formatOf("bf16")};
+  return {facts_.type == ElementType::fp16 ? codec::formatOf("fp16") : codec::formatOf("bf16")};
+}
+
+// The runs with the first of these raw forms that fits; where none does, the standard for all.
+template <class RunsWith>
+std::vector<wire::Segment> Adviser::fitting(const std::vector<wire::CodecFormat>& forms,
+                                            const RunsWith& runsWith) const {
+  for (const wire::CodecFormat& raw : forms) {
+    std::vector<wire::Segment> runs = runsWith(raw);
+    if (fits(runs, true)) return runs;
+  }
+  return uniform();
 }
 
 Finding Adviser::judge(const Examination& examination) const {
@@ -245,11 +272,11 @@ std::vector<PrecisionSegment> Adviser::segmentsFor(std::span<const TileTally> re
   return withRawTiles(precision_.segments, outliers);
 }
 
-std::vector<wire::Segment> Adviser::wantedRuns(const Examination& examination) const {
+std::vector<wire::Segment> Adviser::wantedRuns(const Examination& examination,
+                                               wire::CodecFormat raw) const {
+  if (!precision_.isAdaptive || !examination.isOneBucket) return uniform();
   const wire::CodecFormat standard = precision_.standard->format;
-  if (!precision_.isAdaptive || !examination.isOneBucket)
-    return {{wire::ShardLayout::tilesOf(facts_.count), standard}};
-  const std::vector<wire::CodecFormat> candidates = candidatesFor(facts_.type);
+  const std::vector<wire::CodecFormat> candidates = candidatesFor(raw);
   const std::vector<PrecisionSegment> segments = segmentsFor(examination.result);
   // Layers that had nothing to add this time keep the standard.
   const double unknown = std::nan("");
@@ -271,21 +298,25 @@ std::vector<wire::Segment> Adviser::wantedRuns(const Examination& examination) c
   return runsOf(problem, fewestBytes(problem));
 }
 
-bool Adviser::fits(const std::vector<wire::Segment>& runs) const {
+// Into the room that there is, and `mustPay`: into three quarters of what NCCL would send. Each
+// shard takes the bytes of the largest one: of small buckets among many ranks a single raw tile is
+// much.
+bool Adviser::fits(const std::vector<wire::Segment>& runs, bool mustPay) const {
   const wire::ShardLayout lanes{facts_.count, facts_.nLanes, {}};
   const uint32_t nParts = facts_.nHosts ? facts_.nHosts : facts_.nRanks;
   const uint32_t nShards = facts_.isPair ? 1 : nParts;
   for (uint32_t lane = 0; lane < facts_.nLanes; ++lane) {
     const auto ownRuns = cutRuns(runs, lanes.firstTile(lane), lanes.shardTiles(lane));
     const wire::MixedLayout layout(lanes.shardElems(lane), nShards, ownRuns, facts_.nChunks);
-    if (layout.layout().chunkBytes(facts_.nChunks) > facts_.roomBytes) return false;
+    const uint64_t nBytes = layout.layout().chunkBytes(facts_.nChunks);
+    const uint64_t plain = lanes.shardElems(lane) * elementBytes(facts_.type);
+    if (nBytes > facts_.roomBytes || (mustPay && nBytes > plain - plain / 4)) return false;
   }
   return true;
 }
 
 Advice Adviser::change(std::vector<wire::Segment> runs, uint64_t effectiveFrom) {
-  if (!fits(runs)) runs = {{wire::ShardLayout::tilesOf(facts_.count), precision_.standard->format}};
-  if (isSame(runs, runs_) || !fits(runs)) return {};
+  if (isSame(runs, runs_) || !fits(runs, false)) return {};
   runs_ = std::move(runs);
   Advice advice{Advice::Kind::change, {}};
   advice.plan.slot = facts_.slot;

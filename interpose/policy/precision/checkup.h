@@ -94,7 +94,7 @@ class Adviser {
   Advice advise(const Examination& examination, uint64_t call);
   // What holds from the first call to the first advice, where each segment gets its own precision:
   // what is known to be kept raw is, and all else gets more bits than the standard, since gradients
-  // change most in the first steps.
+  // change most in the first steps. Also where a slot begins anew that had been given back.
   Advice opening();
   // From the next advice on, other segments; as many tiles.
   void cut(std::vector<PrecisionSegment> segments) { precision_.segments = std::move(segments); }
@@ -111,8 +111,15 @@ class Adviser {
   double roundingOf(double powers) const;
   bool raise();
   std::vector<PrecisionSegment> segmentsFor(std::span<const TileTally> result) const;
-  std::vector<wire::Segment> wantedRuns(const Examination& examination) const;
-  bool fits(const std::vector<wire::Segment>& runs) const;
+  std::vector<wire::Segment> uniform() const;
+  std::vector<wire::CodecFormat> rawForms() const;
+  std::vector<wire::Segment> wantedRuns(const Examination& examination,
+                                        wire::CodecFormat raw) const;
+  std::vector<wire::Segment> openingRuns(wire::CodecFormat codec, wire::CodecFormat raw) const;
+  template <class RunsWith>
+  std::vector<wire::Segment> fitting(const std::vector<wire::CodecFormat>& forms,
+                                     const RunsWith& runsWith) const;
+  bool fits(const std::vector<wire::Segment>& runs, bool mustPay) const;
   Advice change(std::vector<wire::Segment> runs, uint64_t effectiveFrom);
 
   Facts facts_;

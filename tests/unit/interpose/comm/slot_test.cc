@@ -309,7 +309,7 @@ TEST_F(SlotTest, CallsMayNotBeQuickWhereTilesAreKeptRaw) {
 
 // Whoever chose it: a recorded plan may come from anywhere.
 TEST_F(SlotTest, APlanThatDoesNotFitTheWorkspaceIsRefused) {
-  constexpr uint64_t kTiles = 100;
+  constexpr uint64_t kTiles = 600;
   Slot slot{1, "slot", planOf(CallKind::allReduce, kTiles * wire::kTileElems), kFeedback,
             std::make_unique<Checkup>()};
   slot.stats = slot_.stats;

@@ -116,7 +116,7 @@ TEST(EveryCodec, AnyMetadataDecodes) {
         ++nMarked;
         continue;
       }
-      for (uint32_t code = 0; code < 1u << C::kFormat.bits; ++code, ++nDecoded)
+      for (uint32_t code = 0; code < uint64_t{1} << C::kFormat.bits; ++code, ++nDecoded)
         ASSERT_EQ(std::isnan(scale.decode(code)), kHasNanCodes && (code & 0x7f) == 0x7f);
     }
     EXPECT_GT(nMarked, 0);

@@ -335,28 +335,68 @@ TEST(Adviser, OpensWithMoreBitsThanTheStandardAndKeepsWhatMustBe) {
   }
 }
 
+// The opening of a bucket of these segments, as codec and number of tiles of each run.
+std::vector<std::pair<std::string, uint64_t>> openingOf(Adviser::Facts of,
+                                                        std::vector<PrecisionSegment> segments) {
+  of.count = 0;
+  for (const PrecisionSegment& segment : segments) of.count += segment.nTiles * wire::kTileElems;
+  of.roomBytes = roomFor(of.count, of.nRanks, codec::formatOf("h3"));
+  Adviser adviser(of, {&codecOf("h3"), true, std::move(segments)});
+  std::vector<std::pair<std::string, uint64_t>> runs;
+  for (const wire::Segment& run : adviser.opening().plan.runs)
+    runs.push_back({codec::findCodec(run.codec.id)->name, run.nTiles});
+  return runs;
+}
+using Runs = std::vector<std::pair<std::string, uint64_t>>;
+
 TEST(Adviser, KeepsHalfOfASmallBucketRaw) {
-  for (const uint64_t nTiles : {2, 6, 40, 250}) {
-    Adviser::Facts small = facts();
-    small.count = nTiles * wire::kTileElems;
-    small.roomBytes = roomFor(small.count, kRanks, codec::formatOf("h3"));
-    const std::vector<PrecisionSegment> segments = {{nTiles / 2, true}, {nTiles / 2, false}};
-    Adviser adviser(small, {&codecOf("h3"), true, segments});
-    const Advice advice = adviser.opening();
-    ASSERT_EQ(advice.kind, Advice::Kind::change);
-    EXPECT_EQ(advice.plan.runs[0].codec, codec::formatOf("fp32"));
+  for (const uint64_t n : {20, 50, 120})
+    EXPECT_EQ(openingOf(facts(), {{n, true}, {n, false}}), (Runs{{"fp32", n}, {"h4", n}}));
+}
+
+TEST(Adviser, KeepsLessExactlyWhatTakesTooMuchRoom) {
+  EXPECT_EQ(openingOf(facts(), {{300, true}, {300, false}}), (Runs{{"bf16", 300}, {"h4", 300}}));
+  EXPECT_EQ(openingOf(facts(), {{600, true}}), (Runs{{"h4", 600}}));
+}
+
+// Every shard takes the bytes of the largest.
+TEST(Adviser, KeepsNothingRawThatCostsMoreThanItSaves) {
+  Adviser::Facts many = facts();
+  many.nRanks = 16;
+  EXPECT_EQ(openingOf(many, {{100, false}, {1, true}, {99, false}}),
+            (Runs{{"h4", 100}, {"fp32", 1}, {"h4", 99}}));
+  EXPECT_EQ(openingOf(many, {{8, false}, {1, true}, {7, false}}),
+            (Runs{{"h4", 8}, {"bf16", 1}, {"h4", 7}}));
+  many.nRanks = 64;
+  EXPECT_EQ(openingOf(many, {{8, false}, {1, true}, {7, false}}), (Runs{{"h4", 16}}));
+}
+
+// A sum of hosts is divided later, and may be too large for fp16 until then.
+TEST(Adviser, KeepsRawWhatTheBufferHas) {
+  for (const auto& [type, nHosts, expected] :
+       {std::tuple{ElementType::fp32, 0u, "fp32"}, std::tuple{ElementType::bf16, 2u, "bf16"},
+        std::tuple{ElementType::fp16, 0u, "fp16"}, std::tuple{ElementType::fp16, 2u, "fp32"}}) {
+    Adviser::Facts of = facts();
+    of.type = type;
+    of.nHosts = nHosts;
+    of.nLanes = nHosts ? kRanks / nHosts : 1;
+    const Runs runs = openingOf(of, {{300, false}, {1, true}, {299, false}});
+    ASSERT_EQ(runs.size(), 3u) << expected;
+    EXPECT_EQ(runs[1].first, expected);
   }
+}
+
+TEST(Adviser, OpensAgainForASlotThatBeginsAnew) {
+  Adviser adviser(facts(), {&codecOf("h3"), true, {{599, false}, {1, true}, {1, false}}});
+  const Advice first = adviser.opening(), second = adviser.opening();
+  ASSERT_EQ(second.kind, Advice::Kind::change);
+  EXPECT_EQ(encodeAdvice(first), encodeAdvice(second));
 }
 
 TEST(Adviser, HasNoOpeningWhereTheCodecIsTheUsers) {
   EXPECT_EQ(fixedAdviser("h3").opening().kind, Advice::Kind::keep);
   Adviser standard(facts(), {&codecOf("q4"), true, segmentsOf(kCount, {})});
   EXPECT_EQ(standard.opening().kind, Advice::Kind::keep) << "it begins so in any case";
-}
-
-TEST(Adviser, OpensWithTheStandardWhereTheLayersTakeTooMuchRoom) {
-  Adviser adviser(facts(), {&codecOf("h3"), true, {{300, true}, {301, false}}});
-  EXPECT_EQ(adviser.opening().kind, Advice::Kind::keep);
 }
 
 TEST(Adviser, RaisesAdaptivePrecisionAsAWhole) {
