@@ -308,8 +308,12 @@ int run(const Options& options) {
       static_cast<unsigned long long>(nRunAway), gradients.value(), fromAutograd.value());
   // Not what is wanted, which is none and 0.99, but what is known: without threads gradients are
   // found once their noise is kLeastNoise, some 0.45 of them in these steps.
-  const bool areFound = fromAutograd.value() >= 0.99 && gradients.isLikely(0.45);
-  return nTaken == nRunAway && areFound ? 0 : 1;
+  const bool areFound = gradients.isLikely(0.45);
+  // What is wanted. Some 0.9975 are found: of the twenty of a short run, all in 19 runs out of 20.
+  const bool isShort = options.number < 1000;
+  const bool areFoundFromAutograd =
+      fromAutograd.value() >= 0.99 || (isShort && fromAutograd.isLikely(0.99));
+  return nTaken == nRunAway && areFound && areFoundFromAutograd ? 0 : 1;
 }
 
 }  // namespace
