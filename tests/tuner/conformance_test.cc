@@ -348,6 +348,15 @@ TEST_F(Conformance, Version2KeepsAwayFromLl128) {
   EXPECT_EQ(askV2("", rule).protocol, kNothing) << "measured, not said";
 }
 
+// Version 2 has no costs, in which NCCL would mark what its variables rule out. Further runs of
+// this program set one of them each.
+TEST_F(Conformance, Version2ComesBehindNcclsOwnVariables) {
+  const bool isChosen = std::getenv("NCCL_ALGO") != nullptr || std::getenv("NCCL_PROTO") != nullptr;
+  const Answer answer = askV2("allreduce,0,1M,tree,ll,4,-1,-1\n");
+  EXPECT_EQ(answer.algorithm, isChosen ? kNothing : static_cast<int>(Algorithm::tree));
+  EXPECT_EQ(answer.protocol, isChosen ? kNothing : static_cast<int>(Protocol::ll));
+}
+
 TEST_F(Conformance, Version2TakesNothing) {
   writeRules("allreduce,0,1M,ring,simple,4,-1,-1\n");
   int number = kNothing;
