@@ -51,7 +51,7 @@ std::vector<wire::CodecFormat> candidatesFor(wire::CodecFormat raw) {
 }
 
 // Of the opening: a quarter of the error of h3, for a third more bytes in 27 calls at most.
-// Training from random weights ends as close again to that with exact gradients.
+// Decision 009 says what training gains by it.
 constexpr wire::CodecFormat kOpening = codec::formatOf("h4");
 
 // What a run of tiles amounts to.

@@ -37,6 +37,7 @@ class QuickTurnTest : public test::JobTest {
     EXPECT_LT(error, 0.15);
     if (quickTurns() > before) {
       EXPECT_GT(error, 0);
+      EXPECT_LT(error, 0.01);
       return Strategy::quick;
     }
     return error == 0 ? Strategy::pass : Strategy::compress;
