@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace cinch {
 namespace {
@@ -67,13 +68,15 @@ bool hasAutogradThreads() {
   return false;
 }
 
-void noteScattered(const ScatteredShard& shard) {
-  scattered = shard;
+void noteScattered(ScatteredShard shard) {
+  scattered = std::move(shard);
 }
 
-bool isShardOfAnother(const CommResources& comm, const void* data_dev, uint64_t count) {
-  return scattered.comm != nullptr && scattered.comm != &comm && data_dev != nullptr &&
-         scattered.data_dev == data_dev && scattered.count == count;
+SiteWord shardOfAnother(const CommResources& comm, const void* data_dev, uint64_t count) {
+  const bool isShard = scattered.comm != nullptr && scattered.comm != &comm &&
+                       data_dev != nullptr && scattered.data_dev == data_dev &&
+                       scattered.count == count;
+  return isShard ? scattered.isOfGradients : nullptr;
 }
 
 }  // namespace cinch

@@ -1,6 +1,9 @@
 // Who makes a call: policy/evidence.h says what that tells.
 #pragma once
 
+#include <atomic>
+#include <memory>
+
 #include "interpose/policy/evidence.h"
 
 namespace cinch {
@@ -9,6 +12,9 @@ namespace cinch {
 Caller currentCaller();
 
 struct CommResources;
+
+// What this rank knows of a site by now: whether it is one of gradients. Outlives the exam.
+using SiteWord = std::shared_ptr<const std::atomic<bool>>;
 
 // A thread of PyTorch's autograd engine makes a large reduction of floating-point values on the
 // communicator that has these resources. Thread-safe.
@@ -20,15 +26,18 @@ bool reducesFromAutogradBeside(const CommResources& comm);
 // system: not on the call path.
 bool hasAutogradThreads();
 
-// What the calling thread, of the autograd engine, has received by a ReduceScatter of gradients,
-// its last collective; none where that was another one. FSDP's hybrid sharding reduces such shards
-// again, between its groups.
+// What the calling thread, of the autograd engine, has received by a ReduceScatter, its last
+// collective; none where that was another one. FSDP's hybrid sharding reduces such shards again,
+// between its groups. Both are measured at the same calls, so that what is scattered is known only
+// when the votes are cast: hence its site's word.
 struct ScatteredShard {
   const CommResources* comm = nullptr;
   const void* data_dev = nullptr;
   uint64_t count = 0;
+  SiteWord isOfGradients{};
 };
-void noteScattered(const ScatteredShard& shard);
-bool isShardOfAnother(const CommResources& comm, const void* data_dev, uint64_t count);
+void noteScattered(ScatteredShard shard);
+// Where these values are such a shard, of another communicator than `comm`: whether of gradients.
+SiteWord shardOfAnother(const CommResources& comm, const void* data_dev, uint64_t count);
 
 }  // namespace cinch

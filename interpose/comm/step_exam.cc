@@ -24,7 +24,8 @@ StepExam::StepExam(uint32_t period, uint32_t epoch, TrainingStep step,
       epoch_(epoch),
       evidence_(std::move(step)),
       samples_(resources, countsOf(evidence_)),
-      sites_(evidence_.step().nSites()) {
+      sites_(evidence_.step().nSites()),
+      scattered_(evidence_.step().calls.size()) {
   for (uint32_t site = 0; site < sites_.size(); ++site)
     sites_[site].isGather = site >= evidence_.step().nSlots();
 }
@@ -50,24 +51,37 @@ void StepExam::reopen(uint32_t epoch) {
 }
 
 StepExam::Noted StepExam::note(uint32_t position, const CallOrigin& origin,
-                               const void* parameters_dev) {
+                               const BufferOrigin& buffer) {
   const std::lock_guard lock(mutex_);
   const TrainingStep::Call& call = evidence_.step().calls[position];
   Noted noted{.isGather = call.isWatched};
   if (call.isReduction || call.isWatched) noted.site = call.slot;
-  std::optional<Evidence>& contrary = noted.contrary;
   if (call.isReduction) {
     const Site& site = sites_[call.slot];
     const bool isTaken = site.phase == Phase::decided && isGradient(site.outcome);
-    if (isTaken && !evidence_.hasSeen(call.slot, origin.caller)) contrary = Evidence::anotherThread;
+    const void* const parameters = buffer.parameters_dev;
     const bool isOther =
-        parameters_dev != nullptr && std::ranges::count(site.measured, parameters_dev) == 0;
+        parameters != nullptr && std::ranges::count(site.measured, parameters) == 0;
+    std::optional<Evidence>& contrary = noted.contrary;
+    if (isTaken && !evidence_.hasSeen(call.slot, origin.caller)) contrary = Evidence::anotherThread;
     if (isTaken && isOther && site.outcome == Evidence::wholeModel) contrary = Evidence::parameters;
     if (isTaken && origin.reducesBeside && site.outcome == Evidence::autogradAlone)
       contrary = Evidence::ambiguous;
   }
   evidence_.note(position, origin);
+  scattered_[position] = buffer.scattered;
   return noted;
+}
+
+bool StepExam::isShardOfNoGradients(uint32_t site) const {
+  const std::lock_guard lock(mutex_);
+  if (sites_[site].outcome != Evidence::ofShard) return false;
+  for (uint32_t position = 0; position < scattered_.size(); ++position) {
+    const TrainingStep::Call& call = evidence_.step().calls[position];
+    const SiteWord& word = scattered_[position];
+    if (call.isReduction && call.slot == site && word && !word->load()) return true;
+  }
+  return false;
 }
 
 void StepExam::decide(uint32_t site, Evidence outcome) {
@@ -75,6 +89,7 @@ void StepExam::decide(uint32_t site, Evidence outcome) {
   decided.phase = Phase::decided;
   decided.outcome = outcome;
   decided.mayChange = mayChange(outcome);
+  decided.word->store(isGradient(outcome));
   if (isGradient(outcome) || !decided.gate) return;
   decided.gate.reset();
   ++decided.nClosed;
@@ -184,12 +199,17 @@ Evidence StepExam::evidence(uint32_t site, const ProcessFacts& process) {
     else
       evidence_.judge(other, judgeValues(calls, samples_.runs(other), nRanks_));
   }
+  for (uint32_t position = 0; position < scattered_.size(); ++position)
+    evidence_.judgeShard(position, scattered_[position] && scattered_[position]->load());
   return evidence_.of(site, process);
 }
 
 void StepExam::noteBallot(const Attempt& attempt, const Ballot& ballot) {
   const std::lock_guard lock(mutex_);
-  if (this->attempt(attempt.site) == attempt) sites_[attempt.site].ballot = ballot;
+  if (this->attempt(attempt.site) != attempt) return;
+  Site& site = sites_[attempt.site];
+  site.ballot = ballot;
+  site.word->store(ballot.isYes && isGradient(ballot.found));
 }
 
 StepExam::Ballot StepExam::ballot(uint32_t site) const {

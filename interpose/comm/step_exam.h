@@ -16,16 +16,24 @@
 // time makes calls; what the background thread reads and writes is behind a mutex.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
 #include "interpose/agree/call_gate.h"
+#include "interpose/comm/caller.h"
 #include "interpose/comm/site_samples.h"
 #include "interpose/policy/evidence.h"
 
 namespace cinch {
+
+// What a rank knows of a call's buffer.
+struct BufferOrigin {
+  const void* parameters_dev = nullptr;  // itself, where it held parameters once
+  SiteWord scattered{};                  // of the ReduceScatter that has just filled it
+};
 
 class StepExam {
  public:
@@ -49,16 +57,17 @@ class StepExam {
   // results is kept, to be compared with the next one: one call of each site is enough then.
   void reopen(uint32_t epoch);
 
-  // The call at that position of the period is being made; `parameters_dev` is its buffer, where
-  // that held parameters once. `contrary` to the outcome: its site was found to be a gradient
-  // when other threads made its calls, or by the size of the model in other buffers, or while
-  // autograd threads reduced on no other communicator.
+  // The call at that position of the period is being made. `contrary` to the outcome: its site was
+  // found to be a gradient when other threads made its calls, or by the size of the model in other
+  // buffers, or while autograd threads reduced on no other communicator.
   struct Noted {
     std::optional<uint32_t> site{};  // of the call, where it has one
     bool isGather = false;           // that is measured, and not voted on
     std::optional<Evidence> contrary{};
   };
-  Noted note(uint32_t position, const CallOrigin& origin, const void* parameters_dev = nullptr);
+  Noted note(uint32_t position, const CallOrigin& origin, const BufferOrigin& buffer = {});
+  // Whether what was found to be a shard of gradients is one of what turned out to be none.
+  bool isShardOfNoGradients(uint32_t site) const;
 
   Phase phase(uint32_t site) const { return sites_[site].phase; }
   Attempt attempt(uint32_t site) const { return {epoch_, site, sites_[site].attempt}; }
@@ -103,6 +112,7 @@ class StepExam {
     bool isYes = false;
   };
   void noteBallot(const Attempt& attempt, const Ballot& ballot);
+  SiteWord word(uint32_t site) const { return sites_[site].word; }
   Ballot ballot(uint32_t site) const;
 
  private:
@@ -119,6 +129,7 @@ class StepExam {
     bool mayChange = false;         // by what is equal on all ranks
     std::optional<uint64_t> again;  // ordinal of the call from which on it is measured again
     Ballot ballot{};
+    std::shared_ptr<std::atomic<bool>> word = std::make_shared<std::atomic<bool>>(false);
     std::shared_ptr<CallGate> gate;
     uint32_t nClosed = 0;               // gates
     std::vector<const void*> measured;  // buffers, in this attempt
@@ -136,6 +147,7 @@ class StepExam {
   StepEvidence evidence_;
   SiteSamples samples_;
   std::vector<Site> sites_;
+  std::vector<SiteWord> scattered_;  // by position: of what its last call reduced
 };
 
 }  // namespace cinch

@@ -25,7 +25,7 @@ StepTracker::Observed StepTracker::observe(const Signature& signature,
                                            std::optional<uint32_t> index, bool isLarge,
                                            const void* buffer_dev, int root) {
   const ListGathers::Call made{signature, index, isLarge};
-  const CallOrigin origin = originOf(made, buffer_dev);
+  const CallOrigin origin = originOf(made);
   noteParameters(signature, isLarge, buffer_dev);
   // Before the first reduction the ranks share parameters, each its own perhaps.
   const bool isHeld = listGathers_.hold(made, root, sequence().hasReduced());
@@ -39,18 +39,18 @@ StepTracker::Observed StepTracker::observe(const Signature& signature,
   const auto expected = isLost ? whileLost : call.place;
   if (!expected) return call;
   if (!openExam(*expected, isLost)) return call;
-  const auto noted = exam_->note(expected->position, origin,
-                                 parameters_.contains(buffer_dev) ? buffer_dev : nullptr);
+  const BufferOrigin buffer{parameters_.contains(buffer_dev) ? buffer_dev : nullptr,
+                            shardOfAnother(resources_, buffer_dev, signature.count)};
+  const auto noted = exam_->note(expected->position, origin, buffer);
   call.contrary = noted.contrary;
   if (noted.site) call.exam = {exam_, *noted.site, noted.isGather};
   return call;
 }
 
-CallOrigin StepTracker::originOf(const ListGathers::Call& call, const void* buffer_dev) {
+CallOrigin StepTracker::originOf(const ListGathers::Call& call) {
   const auto& [signature, index, isLarge] = call;
   CallOrigin origin = callers_.note(signature, index, isLarge, currentCaller());
   origin.reducesBeside = reducesFromAutogradBeside(resources_);
-  origin.isOfShard = isShardOfAnother(resources_, buffer_dev, signature.count);
   return origin;
 }
 

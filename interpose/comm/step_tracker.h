@@ -49,7 +49,7 @@ class StepTracker {
  private:
   bool openExam(const Place& place, bool isLost);
   void closeExam();
-  CallOrigin originOf(const ListGathers::Call& call, const void* buffer_dev);
+  CallOrigin originOf(const ListGathers::Call& call);
   void noteGather(const ListGathers::Call& last);  // that ended with this call
   void noteParameters(const Signature& signature, bool isLarge, const void* buffer_dev);
 

@@ -134,12 +134,13 @@ DeviceValues inputOf(const CommState& comm, const Collective& call) {
 // A thread of another sort may make the call: PyTorch averages weights from the main thread, by the
 // same call that reduced gradients before; or a loop over gradients goes over weights for once. In
 // a replay the gate closes where it has been closed.
-Result<bool> isOpen(const CommState& comm, const CommState::Decision& decision, CallGate& gate) {
+Result<bool> isOpen(const CommState& comm, const CommState::Decision& decision, bool isContrary,
+                    CallGate& gate) {
   if (comm.commPlan.isReplayed()) {
     const uint64_t topic = decision.exam.step->gateTopic(decision.exam.site);
     const auto recorded = comm.commPlan.pool(topic, 0);
     if (!recorded.empty() && recorded[0] == gate.begun()) return false;
-  } else if (decision.contrary) {
+  } else if (isContrary) {
     const auto isClosed = gate.close();
     CINCH_TRY(isClosed);
     if (isClosed.value()) return false;
@@ -192,15 +193,16 @@ Result<Reason> passGate(const CommState& comm, const CommState::Decision& decisi
   if (gate == nullptr) return Reason::none;
   StepExam& step = *decision.exam.step;
   const uint32_t site = decision.exam.site;
-  const auto open = isOpen(comm, decision, *gate);
+  std::optional<Evidence> contrary = decision.contrary;
+  // The votes on what is scattered and on its shards are cast at once, and may end otherwise.
+  if (!contrary && step.isShardOfNoGradients(site)) contrary = Evidence::ambiguous;
+  const auto open = isOpen(comm, decision, contrary.has_value(), *gate);
   CINCH_TRY(open);
   if (open.value()) return Reason::none;
   const uint64_t nBegun = gate->begun();
   comm.commPlan.notePool(step.gateTopic(site), 0, {&nBegun, 1});
   const Evidence own = step.ballot(site).found;
-  const Evidence found = decision.contrary ? *decision.contrary
-                         : isVeto(own)     ? own
-                                           : Evidence::anotherRank;
+  const Evidence found = contrary ? *contrary : isVeto(own) ? own : Evidence::anotherRank;
   step.close(site, found);
   decision.call->evidence.store(textOf(found), std::memory_order_relaxed);
   CINCH_WARN("POLICY", "%s: %s passes from here on: %s", comm.name.c_str(),

@@ -93,13 +93,11 @@ void noteCaller(const CommState& comm, const Collective& call) {
   if (currentCaller() == Caller::autograd) noteAutogradReduction(comm.resources);
 }
 
-// Nothing where it is not known to be one of gradients.
+// Nothing where nobody looks at it.
 ScatteredShard shardOf(const CommState& comm, const Collective& call, const SiteExam& exam) {
-  if (call.kind != CallKind::reduceScatter || currentCaller() != Caller::autograd) return {};
-  const bool isKnown = exam && exam.step->phase(exam.site) == StepExam::Phase::decided &&
-                       isGradient(exam.step->outcome(exam.site));
-  if (!isKnown) return {};
-  return {&comm.resources, call.recv, call.count};
+  const bool isAutograd = currentCaller() == Caller::autograd;
+  if (call.kind != CallKind::reduceScatter || !isAutograd || !exam) return {};
+  return {&comm.resources, call.recv, call.count, exam.step->word(exam.site)};
 }
 
 Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) {

@@ -35,8 +35,6 @@ struct CallOrigin {
   // Autograd threads reduce on another communicator of the process, too: gradients there, perhaps,
   // and those of split layers' inputs here.
   bool reducesBeside = false;
-  // It reduces what a ReduceScatter of the same thread has just returned on another communicator.
-  bool isOfShard = false;
 };
 
 class Callers {

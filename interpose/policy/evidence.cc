@@ -137,7 +137,6 @@ void StepEvidence::note(uint32_t position, const CallOrigin& origin) {
   if (position >= threads_.size()) return;
   Threads& threads = threads_[position];
   threads.ever = origin.ever;
-  threads.isOfShard = origin.isOfShard;
   (origin.caller == Caller::autograd ? threads.hasAutograd : threads.hasOther) = true;
   isAutogradAlone_ = origin.isAutogradAlone && !origin.reducesBeside;
 }

@@ -154,6 +154,9 @@ class StepEvidence {
   }
   void forgetThreads() { threads_.assign(threads_.size(), {}); }
   void judge(uint32_t slot, ValueVerdict values) { values_[slot] = values; }
+  // Whether the last call at that position reduced what a ReduceScatter of gradients had just
+  // returned to the same thread, on another communicator.
+  void judgeShard(uint32_t position, bool isOfShard) { threads_[position].isOfShard = isOfShard; }
   // Of a watched gather.
   void judgeGather(uint32_t site, GatherVerdict found) { gathers_[site - values_.size()] = found; }
 
@@ -166,7 +169,7 @@ class StepEvidence {
  private:
   struct Threads {
     bool hasAutograd = false, hasOther = false;
-    bool isOfShard = false;  // at the last call
+    bool isOfShard = false;
     CallerCounts ever{};
   };
 

@@ -50,15 +50,16 @@ TEST(Caller, ThreadsThatEndMeanwhileDoNoHarm) {
 TEST(Caller, AShardIsThatOfTheLastCallOfTheThreadElsewhere) {
   const CommResources sharding, replicas;
   const float shard[16] = {}, other[16] = {};
-  EXPECT_FALSE(isShardOfAnother(replicas, nullptr, 0)) << "nothing was scattered";
-  noteScattered({&sharding, shard, 16});
-  EXPECT_TRUE(isShardOfAnother(replicas, shard, 16));
-  EXPECT_FALSE(isShardOfAnother(sharding, shard, 16)) << "on the same communicator";
-  EXPECT_FALSE(isShardOfAnother(replicas, other, 16));
-  EXPECT_FALSE(isShardOfAnother(replicas, shard, 15));
-  onThread("pt_autograd_1", [&] { EXPECT_FALSE(isShardOfAnother(replicas, shard, 16)); });
+  const auto word = std::make_shared<std::atomic<bool>>(true);
+  EXPECT_EQ(shardOfAnother(replicas, nullptr, 0), nullptr) << "nothing was scattered";
+  noteScattered({&sharding, shard, 16, word});
+  EXPECT_EQ(shardOfAnother(replicas, shard, 16), word);
+  EXPECT_EQ(shardOfAnother(sharding, shard, 16), nullptr) << "on the same communicator";
+  EXPECT_EQ(shardOfAnother(replicas, other, 16), nullptr);
+  EXPECT_EQ(shardOfAnother(replicas, shard, 15), nullptr);
+  onThread("pt_autograd_1", [&] { EXPECT_EQ(shardOfAnother(replicas, shard, 16), nullptr); });
   noteScattered({});
-  EXPECT_FALSE(isShardOfAnother(replicas, shard, 16)) << "another call came between";
+  EXPECT_EQ(shardOfAnother(replicas, shard, 16), nullptr) << "another call came between";
 }
 
 }  // namespace

@@ -26,6 +26,11 @@ TrainingStep twoBuckets() {
           .parameters = kBucketCount + kOtherCount};
 }
 
+// A layer of split activations, of which it isn't known whether they are gradients.
+TrainingStep oneBucketSomewhere() {
+  return {.calls = {{{CallKind::allReduce, OpClass::sum, ncclFloat32, kBucketCount}, 0, true}}};
+}
+
 // One of two ranks, whose inputs and results are drawn anew for each call.
 class StepExamTest : public testing::Test {
  protected:
@@ -104,6 +109,39 @@ TEST_F(StepExamTest, AGatherIsMeasuredBeforeVotesAndAgainWithTheOthers) {
   for (const uint32_t seed : {12, 13}) step(weights, seed);
   EXPECT_EQ(exam_->takeUnvoted(false), (std::vector<uint32_t>{kScatter}));
   EXPECT_EQ(found(kScatter), Evidence::returnsAsWeights);
+}
+
+TEST_F(StepExamTest, AShardIsOfGradientsWhereTheScatterIsWhenVotesAreCast) {
+  constexpr uint32_t kSite = 0;
+  StepExam scatters(1, 7, gatherAndScatter(), resources_, 2);
+  const SiteWord word = scatters.word(kSite);
+  exam_ = std::make_unique<StepExam>(2, 8, oneBucketSomewhere(), resources_, 2);
+  const CallOrigin origin{.caller = Caller::autograd, .reducesBeside = true};
+  const auto reduce = [&](const SiteWord& scattered) {
+    exam_->note(0, origin, {nullptr, scattered});
+    const std::vector<float> input = draw(random_()), output = draw(random_());
+    exam_->beginCall(kSite, {input.data(), input.size(), ncclFloat32}, nullptr);
+    exam_->endCall(kSite, {output.data(), output.size(), ncclFloat32}, nullptr);
+  };
+  for (uint32_t i = 0; i < kMeasuredCalls; ++i) reduce(word);
+  EXPECT_EQ(found(kSite), Evidence::ambiguous) << "nobody has voted";
+  scatters.noteBallot(scatters.attempt(kSite), {Evidence::alike, false});
+  EXPECT_EQ(found(kSite), Evidence::ambiguous);
+  scatters.noteBallot(scatters.attempt(kSite), {Evidence::averagesShards, false});
+  EXPECT_EQ(found(kSite), Evidence::ambiguous) << "it could not be sent";
+  scatters.noteBallot(scatters.attempt(kSite), {Evidence::averagesShards, true});
+  EXPECT_EQ(found(kSite), Evidence::ofShard);
+
+  exam_->decide(kSite, Evidence::ofShard);
+  EXPECT_FALSE(exam_->isShardOfNoGradients(kSite));
+  scatters.decide(kSite, Evidence::anotherRank);
+  EXPECT_TRUE(exam_->isShardOfNoGradients(kSite)) << "another rank has seen the contrary there";
+  scatters.decide(kSite, Evidence::averagesShards);
+  EXPECT_FALSE(exam_->isShardOfNoGradients(kSite));
+  scatters.close(kSite, Evidence::alike);
+  EXPECT_TRUE(exam_->isShardOfNoGradients(kSite));
+  exam_->note(0, origin);
+  EXPECT_FALSE(exam_->isShardOfNoGradients(kSite)) << "no call that Cinch looked at came before";
 }
 
 TEST_F(StepExamTest, AllSitesAreVotedOnOnceAllHaveBeenMeasured) {
@@ -189,8 +227,8 @@ TEST_F(StepExamTest, ABufferThatHeldParametersContradictsTheSizeOfTheModelAlone)
     exam_->decide(kExamined, outcome);
     const bool isAlone = outcome == Evidence::wholeModel;
     EXPECT_FALSE(exam_->note(kExamined, {Caller::autograd}).contrary);
-    EXPECT_FALSE(exam_->note(kExamined, {Caller::autograd}, gradients.data()).contrary);
-    const auto contrary = exam_->note(kExamined, {Caller::autograd}, weights.data()).contrary;
+    EXPECT_FALSE(exam_->note(kExamined, {Caller::autograd}, {gradients.data()}).contrary);
+    const auto contrary = exam_->note(kExamined, {Caller::autograd}, {weights.data()}).contrary;
     EXPECT_EQ(contrary, isAlone ? std::optional(Evidence::parameters) : std::nullopt);
   }
 }

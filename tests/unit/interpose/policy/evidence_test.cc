@@ -55,8 +55,8 @@ StepEvidence stepOf(const Period& period) {
   for (uint32_t i = 0; i < period.calls.size(); ++i)
     evidence.note(i, {.caller = period.calls[i].caller,
                       .isAutogradAlone = period.isAutogradAlone,
-                      .reducesBeside = period.isOfShard,
-                      .isOfShard = period.isOfShard});
+                      .reducesBeside = period.isOfShard});
+  for (uint32_t i = 0; i < period.calls.size(); ++i) evidence.judgeShard(i, period.isOfShard);
   for (uint32_t site = step.nSlots(); site < step.nSites(); ++site)
     evidence.judgeGather(site, period.gathered);
   for (uint32_t i = 0, of = 0; i < period.calls.size(); ++i)

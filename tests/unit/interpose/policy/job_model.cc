@@ -1,6 +1,7 @@
 #include "tests/unit/interpose/policy/job_model.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace cinch::test {
 namespace {
@@ -45,12 +46,9 @@ bool JobModel::call(const Signature& signature, std::span<const Caller> callers,
   for (size_t rank = 0; rank < callers.size(); ++rank)
     origins.push_back(callers_[rank].note(
         signature, seen ? std::optional(seen->index) : std::nullopt, large, callers[rank]));
-  for (CallOrigin& origin : origins) {
-    origin.reducesBeside = reducesBeside_;
-    origin.isOfShard = scatteredBeside_ == signature.count;
-  }
-  scatteredBeside_.reset();
-  if (expected) noteOrigins(*expected, origins);
+  for (CallOrigin& origin : origins) origin.reducesBeside = reducesBeside_;
+  const bool isOfShard = std::exchange(scatteredBeside_, std::nullopt) == signature.count;
+  if (expected) noteOrigins(*expected, origins, isOfShard);
   if (!seen) return false;
   const History history{seen->before, place_, nullptr, sequence_.timesPerPeriod(seen->index)};
   const Reason reason = decide(facts_.params, comm_, signature, history);
@@ -108,12 +106,15 @@ std::optional<Evidence> JobModel::outcome() const {
   return site.outcome;
 }
 
-void JobModel::noteOrigins(const Place& expected, std::span<const CallOrigin> origins) {
+void JobModel::noteOrigins(const Place& expected, std::span<const CallOrigin> origins,
+                           bool areOfShard) {
   if (expected.kind == Place::Kind::unknown) return;
   openExam(expected, origins.size());
   if (!exam_ || exam_->period != sequence_.learned()) return;
-  for (size_t rank = 0; rank < origins.size(); ++rank)
+  for (size_t rank = 0; rank < origins.size(); ++rank) {
     exam_->ranks[rank].note(expected.position, origins[rank]);
+    exam_->ranks[rank].judgeShard(expected.position, areOfShard);
+  }
 }
 
 // As StepTracker::examOf().

@@ -73,7 +73,7 @@ class JobModel {
 
   // Of a call whose place is known, or will be `expected` if the period goes on.
   void noteReduction(const Signature& signature, std::span<const Caller> callers);
-  void noteOrigins(const Place& expected, std::span<const CallOrigin> origins);
+  void noteOrigins(const Place& expected, std::span<const CallOrigin> origins, bool areOfShard);
   void openExam(const Place& expected, size_t nRanks);
   void reopen(uint32_t epoch);
   void askAgain(uint64_t ordinal);
