@@ -19,6 +19,7 @@ class Coding:
     decay: float = 1.0
     residual: str = "fp32"
     gradient: str = "fp32"
+    scattered: bool = False  # and gathered as it is
 
 
 class _Settings(ctypes.Structure):
@@ -30,6 +31,7 @@ class _Settings(ctypes.Structure):
         ("residual_type", ctypes.c_uint32),
         ("gain", ctypes.c_float),
         ("decay", ctypes.c_float),
+        ("is_scattered", ctypes.c_uint32),
     ]
 
 
@@ -37,7 +39,7 @@ _FLOATS = np.ctypeslib.ndpointer(np.float32, flags="C_CONTIGUOUS")
 _SIGNATURES = {
     "cinchFeedbackCreate": (ctypes.c_void_p, [ctypes.POINTER(_Settings)]),
     "cinchFeedbackDestroy": (None, [ctypes.c_void_p]),
-    "cinchFeedbackAllReduce": (None, [ctypes.c_void_p, _FLOATS, _FLOATS]),
+    "cinchFeedbackReduce": (None, [ctypes.c_void_p, _FLOATS, _FLOATS]),
     "cinchFeedbackResidual": (ctypes.c_double, [ctypes.c_void_p]),
     "cinchFeedbackBytes": (ctypes.c_uint64, [ctypes.c_void_p]),
 }
@@ -64,6 +66,7 @@ class Reduction:
             RESIDUAL_TYPES.index(coding.residual),
             coding.gain,
             coding.decay,
+            coding.scattered,
         )
         self._library, self._count = library, count
         self._handle = library.cinchFeedbackCreate(ctypes.byref(settings))
@@ -79,7 +82,7 @@ class Reduction:
 
     def average(self, gradients):
         """Of one row per rank; the result is valid until the next call."""
-        self._library.cinchFeedbackAllReduce(self._handle, gradients, self._average)
+        self._library.cinchFeedbackReduce(self._handle, gradients, self._average)
         return self._average
 
     def residual_power(self):

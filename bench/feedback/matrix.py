@@ -70,6 +70,11 @@ def _groups():
         yield f"rate x {rate}", rows("lm", 600, ("q2", "h2"), every, rate=rate)
     yield "momentum", rows("lm", 600, ("q2", "h2"), every, optimiser="momentum", rate=37.5)
     yield "long, rate x 1", rows("lm", 5000, ("q2",), every)
+    # Sharded training has no residuals: decision 021.
+    for task, steps, seeds in (("lm", 600, SEEDS), ("convolution", 400, range(1, 13)), ("digits", 400, SEEDS),
+                               ("attention", 600, SEEDS), ("lm", 5000, (1,))):
+        codecs = ("q8", "q6", "q5", "h4", "q4", "h3")
+        yield f"scattered, {task} {steps}", rows(task, steps, codecs, (NONE | {"scattered": True},), seeds)
 
 
 GROUPS = {name: tuple(trials) for name, trials in _groups()}

@@ -102,7 +102,7 @@ def feedback_of(row):
 
 
 def coding_of(row):
-    return row["codec"], row["gradient"], row["residual"], row.get("exact", 0)
+    return row["codec"], row["gradient"], row["residual"], row.get("exact", 0), row.get("scattered", False)
 
 
 def verdict(study, setting, coding, one, other):
@@ -140,7 +140,7 @@ def needed(rows):
             row["loss"]
             for row in rows
             if all(row[name] == value for name, value in NEEDED.items())
-            and coding_of(row) == (codec, "fp32", "fp32", 0)
+            and coding_of(row) == (codec, "fp32", "fp32", 0, False)
             and feedback_of(row) == feedback
         ]
         return round(statistics.fmean(chosen), 5) if chosen else None
@@ -188,7 +188,9 @@ def describe(setting):
 
 
 def describe_coding(coding):
-    text, gradient, residual, exact = coding
+    text, gradient, residual, exact, scattered = coding
+    if scattered:
+        text += ", scattered"
     if gradient != "fp32":
         text += f" of {gradient}"
     if residual != "fp32":

@@ -35,6 +35,7 @@ class Trial:
     rate: float = 1.0  # times the task's
     clip: float | None = None
     exact: int = 0  # steps before compression begins
+    scattered: bool = False  # the gradients are reduced into shards, which are gathered as they are
 
     def key(self):
         return json.dumps(dataclasses.asdict(self), sort_keys=True)
@@ -93,7 +94,8 @@ def run(trial, data, library):
 
 def _train_compressed(trial, task, data, model, library):
     figures = Figures(len(model.parameters))
-    coding = Coding(trial.codec, trial.gain, trial.decay, trial.residual, trial.gradient)
+    coding = Coding(trial.codec, trial.gain, trial.decay, trial.residual, trial.gradient,
+                    trial.scattered)
     with Reduction(library, coding, trial.ranks, len(model.parameters)) as reduction:
 
         def residual_ratio():

@@ -68,9 +68,16 @@ bool isInDoubt(const Params& params, const Place& place) {
 constexpr const char* kAutoCodec = "auto";
 // Found by the compiler: every call asks for them, also those that pass.
 constexpr const codec::CodecInfo* kFirstAutoCodec = codec::findCodec("h3");
+// Without feedback: of sums that are coded twice, and of gathers; of a ReduceScatter, which is
+// coded once (decision 021 has the losses).
 constexpr const codec::CodecInfo* kStatelessCodec = codec::findCodec("q8");
+constexpr const codec::CodecInfo* kScatterCodec = codec::findCodec("q5");
 constexpr const codec::CodecInfo* kQuickCodec = codec::findCodec("q4");
-constexpr uint8_t kBitsWithoutFeedback = 8;
+
+const codec::CodecInfo& withMoreBits(const codec::CodecInfo& least,
+                                     const codec::CodecInfo& wanted) {
+  return wanted.format.bits < least.format.bits ? least : wanted;
+}
 
 ResidualType residualTypeOf(ResidualChoice choice) {
   switch (choice) {
@@ -127,7 +134,7 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
 
 std::string agreedSettings(const Params& params, const Rules& rules, const std::string& plan) {
   // Raise it whenever the same calls with the same settings could lead to other messages.
-  constexpr int kBehaviour = 26;
+  constexpr int kBehaviour = 27;
   return "behaviour=" + std::to_string(kBehaviour) +
          " wire-format=" + std::to_string(wire::kVersion) + " " + settingsText(params) +
          " CINCH_RULES-hash=" + rules.fingerprint() + " CINCH_PLAN-hash=" + plan;
@@ -140,19 +147,20 @@ ElementType elementTypeOf(ncclDataType_t type) {
 
 Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_t rank,
                 const Rule* rule) {
-  const Coding stateless{*kStatelessCodec, {}};
   const codec::CodecInfo* const ruled = rule == nullptr ? nullptr : rule->codec;
   const bool isAuto = ruled == nullptr && params.codec == kAutoCodec;
   const codec::CodecInfo* const chosen = ruled != nullptr ? ruled
                                          : isAuto         ? kFirstAutoCodec
                                                           : codec::findCodec(params.codec);
-  if (chosen == nullptr) return stateless;
-  if (kind != CallKind::allReduce) return ruled == nullptr ? stateless : Coding{*ruled, {}};
-  const bool isTrusted = ruled != nullptr && rule->isGradient;
-  const bool isDoubtful = isInDoubt(params, place);
-  if (isDoubtful && !isTrusted && chosen->format.bits < kBitsWithoutFeedback) return stateless;
+  if (chosen == nullptr) return {*kStatelessCodec, {}};
+  if (kind == CallKind::reduceScatter)
+    return {ruled != nullptr ? *ruled : withMoreBits(*kScatterCodec, *chosen), {}};
+  if (kind != CallKind::allReduce) return {ruled != nullptr ? *ruled : *kStatelessCodec, {}};
+  if (isInDoubt(params, place)) {
+    const bool isTrusted = ruled != nullptr && rule->isGradient;
+    return {isTrusted ? *ruled : withMoreBits(*kStatelessCodec, *chosen), {}};
+  }
   Coding coding{*chosen, {}};
-  if (isDoubtful) return coding;
   coding.isAdaptive = isAuto;
   coding.rule = feedbackOf(params, coding.codec.format);
   coding.rule.seed = rank;

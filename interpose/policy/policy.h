@@ -61,9 +61,10 @@ std::string agreedSettings(const Params& params, const Rules& rules = {},
 // The codec's element type; valid for the types that decide() compresses.
 ElementType elementTypeOf(ncclDataType_t type);
 
-// How calls of a kind are coded: AllReduce as the parameters say; ReduceScatter, AllGather and what
-// has an ambiguous place without error feedback, at 8 bits or more, unless a rule names another
-// codec. Only the seed of stochastic rounding differs by rank.
+// How calls of a kind are coded: AllReduce as the parameters say; the rest without error feedback,
+// unless a rule names another codec: a ReduceScatter at 5 bits or more, AllGather at 8, an
+// AllReduce at an ambiguous place at 8 or more. Only the seed of stochastic rounding differs by
+// rank.
 struct Coding {
   const codec::CodecInfo& codec;
   CodingRule rule;

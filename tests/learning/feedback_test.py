@@ -66,6 +66,16 @@ class CodecTest(unittest.TestCase):
             with self.subTest(ranks=ranks):
                 self.assertLess(self.error(Coding("q8"), self.gradients(ranks)), 1e-3)
 
+    def test_what_is_scattered_is_coded_once_and_not_by_its_owner(self):
+        for ranks in (1, 2, 5, 8):
+            with self.subTest(ranks=ranks):
+                gradients = self.gradients(ranks)
+                scattered = self.error(Coding("q4", scattered=True), gradients)
+                whole = self.error(Coding("q4"), gradients)
+                # Of so many ranks' codes all but one count, and the sum is not coded again.
+                share = (ranks - 1) / (2 * ranks - 1)
+                self.assertAlmostEqual(scattered / whole, share, delta=0.1)
+
     def test_bits_of_the_wire(self):
         bits = self.reduce(Coding("q4"), self.gradients())[2]
         # 4 bits and a block's scale, in whole tiles.
@@ -151,6 +161,7 @@ class TrialTest(unittest.TestCase):
             {"clip": 0.1},
             {"seed": 2},
             {"exact": 5},
+            {"scattered": True},
         ):
             with self.subTest(**changes):
                 changed = self.run_trial(**{"codec": "q2", "gain": 0.1} | changes)["loss"]
@@ -173,7 +184,7 @@ class MatrixTest(unittest.TestCase):
                 self.assertNotIn(each.key(), seen, name)
                 seen.add(each.key())
                 exact = replace(each, **matrix.NONE, decay=1.0, codec=None, exact=0)
-                exact = replace(exact, residual="fp32", gradient="fp32")
+                exact = replace(exact, residual="fp32", gradient="fp32", scattered=False)
                 self.assertIn(exact.key(), seen, name)
 
     def test_every_run_is_named_in_the_table(self):

@@ -291,7 +291,7 @@ ring, flat = rows["ring"], rows["flat"]
 print(*rows, report["codec"]["name"], report["policy"], report["fastest"], ring["nmse"],
       round(ring["host_link_bytes"] / (7 / 8 * report["bytes"]), 6), flat["in_this_version"])'
   if command -v python3 > /dev/null; then
-    expect 'JSON' "$(python3 -c "$fields" <<< "$out")" 'ring flat q8 compressed flat 0.0 1.0 True'
+    expect 'JSON' "$(python3 -c "$fields" <<< "$out")" 'ring flat q5 compressed flat 0.0 1.0 True'
   fi
   run "$cinch" explain --op allreduce --bytes 4K --ranks 8 --nodes 1 --link 1G --codec-rate 1T
   expect_part 'what the policy says' "$out" 'passes the call whatever it costs: all ranks'
