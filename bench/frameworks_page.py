@@ -137,6 +137,11 @@ def told_apart_by_nothing(rows):
     return "\n".join(["## Why some gradients pass\n", *lines]) if lines else ""
 
 
+def told_apart_late(rows):
+    lines = [f"- `{row['job']}`, from step {row['from_step']}: {row['late']}" for row in rows if row["late"]]
+    return "\n".join(["## Why some gradients pass at first\n", *lines]) if lines else ""
+
+
 def not_compared(rows):
     reasons = {}
     for row in rows:
@@ -153,7 +158,8 @@ def page(content, path):
     for family, title in FAMILIES.items():
         if found := [row for row in rows if row["family"] == family]:
             text.append(f"## {title}\n\n{rows_table(found)}")
-    return "\n\n".join(part for part in [*text, known(rows), told_apart_by_nothing(rows), not_compared(rows)] if part) + "\n"
+    return "\n\n".join(part for part in [*text, known(rows), told_apart_by_nothing(rows), told_apart_late(rows),
+                               not_compared(rows)] if part) + "\n"
 
 
 def newest():

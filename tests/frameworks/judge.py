@@ -6,9 +6,12 @@ compares with known_failures.py.
 from dataclasses import asdict, dataclass, field
 
 from known_failures import COMPRESSED, EXACT, KNOWN_FAILURES, LOSS
+from truth import KNOWN_BY
 
 # Of the gradients' bytes in the last third of the steps, where a step or two after an evaluation may pass.
 ENOUGH_COMPRESSED = 0.75
+# And of those from step KNOWN_BY on; an evaluation every ten steps may hide one of them.
+LEAST_COMPRESSED, LEAST_WITH_EVALUATIONS = 0.95, 0.90
 
 # How much higher the loss may be under Cinch, as a share of plain's. Where plain's is close to 0, a share of
 # it says nothing.
@@ -21,6 +24,7 @@ class Row:
     family: str = ""
     compressible: bool = True
     indistinct: str = ""  # why gradients may pass though they could be compressed
+    late: str = ""  # why they may pass for longer than KNOWN_BY steps
     has_gradients: bool = False  # of 64 KiB and more, on more than one rank
     # Of the last five steps, and of all.
     plain_loss: float | None = None
@@ -111,9 +115,10 @@ def check_carried(row, cinch):
     first = [log["from_step"] for log in logs if "gradients" in log["all"]]
     row.from_step = max(first) if first and all(first) else None
     row.passed_because = most_frequent(end)
-    if cinch["compressible"] and not cinch["indistinct"] and row.compressed_in_the_end < ENOUGH_COMPRESSED:
+    if cinch["compressible"] and not cinch["indistinct"] and not is_compressed(row):
         row.wrong[COMPRESSED] = (
             f"{row.compressed:.0%} of their bytes, {row.compressed_in_the_end:.0%} in the last third of the steps; "
+            f"from step {row.from_step} on, {row.compressed_when_known or 0:.0%} after step {KNOWN_BY}; "
             f"passed: {row.passed_because}")
     for log in logs:
         for what, found in log["all"].items():
@@ -122,6 +127,16 @@ def check_carried(row, cinch):
     if row.inexact_calls:
         row.wrong[EXACT] = ", ".join(
             f"{n} calls that carried {what} were compressed" for what, n in row.inexact_calls.items())
+
+
+def is_compressed(row):
+    if row.compressed_in_the_end < ENOUGH_COMPRESSED:
+        return False
+    if row.late or row.compressed_when_known is None:
+        return True
+    evaluates = row.family == "ddp_evaluations" or "evaluation" in row.job
+    least = LEAST_WITH_EVALUATIONS if evaluates else LEAST_COMPRESSED
+    return row.from_step is not None and row.from_step <= KNOWN_BY and row.compressed_when_known >= least
 
 
 def most_frequent(found):
@@ -156,7 +171,8 @@ def judge(name, runs):
     """The row of a job on one back end; `runs`: by variant, of "plain", "cinch" and "gloo" those there are."""
     row = Row(name)
     if plain := runs.get("plain"):
-        row.family, row.compressible, row.indistinct = plain["family"], plain["compressible"], plain["indistinct"]
+        row.family, row.compressible = plain["family"], plain["compressible"]
+        row.indistinct, row.late = plain["indistinct"], plain["late"]
         check_run(row, "plain", plain)
         if has_ended(plain):
             row.plain_loss, row.plain_mean_loss = loss_of(plain), mean_loss_of(plain)

@@ -26,10 +26,11 @@ def carried(**shares):
 
 def run(loss=1.0, found=None, parameters=("a", "a"), **facts):
     ranks = [{"loss": loss, "losses": [2 * loss, loss], "intact": True, "parameters": each, "carried": found} for each in parameters]
-    return {"family": "ddp", "replicated": True, "compressible": True, "indistinct": "", "errors": [], "ranks": ranks} | facts
+    return {"family": "ddp", "replicated": True, "compressible": True, "indistinct": "", "late": "",
+            "errors": [], "ranks": ranks} | facts
 
 
-COMPRESSED = carried(gradients=(90, 10), weights=(0, 5))
+COMPRESSED = carried(gradients=(96, 4), weights=(0, 5))
 PASSED = carried(gradients=(0, 100))
 
 
@@ -79,11 +80,11 @@ class Judge(unittest.TestCase):
 
     def test_a_job_that_is_right(self):
         row = self.judged(plain=run(), cinch=run(1.01, COMPRESSED), gloo=run())
-        self.assertEqual((row.unexpected, row.gloo, row.compressed), ([], "equal", 0.9))
+        self.assertEqual((row.unexpected, row.gloo, row.compressed), ([], "equal", 0.96))
 
     def test_what_may_be_wrong(self):
         differs = {"replicated": False, "parameters": ("a", "b")}
-        inexact = carried(gradients=(90, 10), weights=(1, 4))
+        inexact = carried(gradients=(96, 4), weights=(1, 4))
         for check, runs in {
             "plain ends": {"plain": run(errors=["died"])},
             "plain is the same on all ranks": {"plain": run(parameters=("a", "b"))},
@@ -105,6 +106,18 @@ class Judge(unittest.TestCase):
     def test_gradients_that_cannot_be_told_apart_may_pass(self):
         row = self.judged(plain=run(indistinct="as weights"), cinch=run(1, PASSED, indistinct="as weights"))
         self.assertEqual((row.wrong, row.indistinct), ({}, "as weights"))
+
+    def test_what_is_compressed_too_late_or_not_throughout(self):
+        def judged(name="a_job", late="", **changes):
+            return self.judged(name=name, plain=run(late=late), cinch=run(1, COMPRESSED | changes, late=late))
+
+        nine_tenths = carried(gradients=(90, 10))["known"]
+        self.assertEqual(judged(from_step=12).unexpected, [])
+        self.assertIn("from step 13 on", judged(from_step=13).wrong[judge.COMPRESSED])
+        self.assertIn("90% after step 12", judged(known=nine_tenths).wrong[judge.COMPRESSED])
+        self.assertEqual(judged("with_evaluation", known=nine_tenths).unexpected, [])
+        self.assertEqual(judged(from_step=30, known=nine_tenths, late="it is noise at first").unexpected, [])
+        self.assertEqual(judged(from_step=None, known={}).unexpected, [], "too few steps to tell")
 
     def test_a_known_failure(self):
         known = Known((judge.COMPRESSED,), "it is right", outcome="unplaced")

@@ -125,7 +125,7 @@ def main(variant, folder, *patterns):
         ranks.import_early(sorted({module for job in jobs for module in job.imports}))
     for job in jobs:
         facts = {"job": job.name, "family": job.family, "replicated": job.replicated,
-                 "compressible": job.compressible, "indistinct": job.indistinct}
+                 "compressible": job.compressible, "indistinct": job.indistinct, "late": job.late}
         if reason := reason_to_skip(job, variant):
             line = {"skipped": reason}
         else:

@@ -169,10 +169,10 @@ def broadcast_parameters(model):
         dist.broadcast(parameter.detach(), 0)
 
 
-@job(compressible=False)
+@job(indistinct="the main thread reduces each gradient after the backward pass, as averages of weights are made, and in "
+                "this easy task they differ by less than three times what they have in common.")
 def loop_over_gradients(device):
-    """No wrapper: each gradient is averaged after backward. Nothing tells these calls from averages of weights, so
-    they may pass."""
+    """No wrapper: each gradient is averaged after backward."""
     model = mlp().to(device)
     broadcast_parameters(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

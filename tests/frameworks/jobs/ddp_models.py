@@ -147,17 +147,17 @@ def ddp_wrapped_three_times(device):
     model = mlp().to(device)
     losses = []
     for _ in range(3):
-        losses += train(DDP(model), device, steps(15))
+        losses += train(DDP(model), device, steps(60))
     return finished(losses, model)
 
 
 @job()
 def ddp_frozen_midway(device):
-    """The first layer trains for 15 steps only."""
+    """The first layer trains for the first half only."""
     model = mlp().to(device)
-    losses = train(DDP(model), device, steps(15))
+    losses = train(DDP(model), device, steps(120))
     model[0].requires_grad_(False)
-    losses += train(DDP(model), device, steps(20))
+    losses += train(DDP(model), device, steps(120))
     return finished(losses, model)
 
 
@@ -275,12 +275,12 @@ def ddp_loss_from_the_last_rank(device):
 
 @job()
 def ddp_unfrozen_after_long(device):
-    """The first layer is frozen for 60 steps, and the model wrapped again then."""
+    """The first layer is frozen for 100 steps, and the model wrapped again then."""
     model = mlp().to(device)
     model[0].requires_grad_(False)
-    losses = train(DDP(model), device, 60)
+    losses = train(DDP(model), device, 100)
     model[0].requires_grad_(True)
-    losses += train(DDP(model), device, 60)
+    losses += train(DDP(model), device, 100)
     return finished(losses, model)
 
 

@@ -77,7 +77,8 @@ def megatron_distributed_optimizer(device):
     return train(distributed_optimizer=True)
 
 
-@job(**FACTS)
+@job(late="the main thread reduces, and until noise is three times what gradients have in common they may be averages of "
+          "weights.", **FACTS)
 def megatron_distributed_optimizer_with_noise(device):
     """Texts without meaning: as in most training, gradients are noise more than anything else."""
     return train(distributed_optimizer=True, meaningless=True, n_steps=steps(40))
