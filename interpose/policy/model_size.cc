@@ -13,13 +13,16 @@ void ModelSize::note(const Signature& signature, bool isLarge, bool isNew) {
   // Images of each step, for the ranks that share them: no parameters.
   if (isBroadcast && areBytes && isLarge && hasReduced_ && !isNew) untyped_ = 0;
   if (hasReduced_) return;
-  if (isBroadcast && isCompressibleType(signature.dataType)) parameters_ += signature.count;
+  const bool areValues = isBroadcast && isCompressibleType(signature.dataType);
+  if (areValues) parameters_ += signature.count;
+  if (areValues && !isLarge) small_ += signature.count;
   if (isBroadcast && areBytes) untyped_ += signature.count;
   if (isLarge && signature.kind == CallKind::allGather) gathered_ += signature.count;
 }
 
 uint64_t ModelSize::parametersFor(uint64_t reduced, bool areShards) const {
-  if (untyped_ == 0 || areShards) return parameters_;
+  if (areShards || isModel(reduced, parameters_)) return parameters_;
+  if (isModel(reduced, parameters_ - small_)) return parameters_ - small_;
   for (const uint64_t bytesOfOne : {4, 2})
     if (isModel(reduced, parameters_ + untyped_ / bytesOfOne))
       return parameters_ + untyped_ / bytesOfOne;

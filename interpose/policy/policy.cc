@@ -74,8 +74,7 @@ constexpr const codec::CodecInfo* kStatelessCodec = codec::findCodec("q8");
 constexpr const codec::CodecInfo* kScatterCodec = codec::findCodec("q5");
 constexpr const codec::CodecInfo* kQuickCodec = codec::findCodec("q4");
 
-const codec::CodecInfo& withMoreBits(const codec::CodecInfo& least,
-                                     const codec::CodecInfo& wanted) {
+const codec::CodecInfo& atLeast(const codec::CodecInfo& least, const codec::CodecInfo& wanted) {
   return wanted.format.bits < least.format.bits ? least : wanted;
 }
 
@@ -134,7 +133,7 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
 
 std::string agreedSettings(const Params& params, const Rules& rules, const std::string& plan) {
   // Raise it whenever the same calls with the same settings could lead to other messages.
-  constexpr int kBehaviour = 27;
+  constexpr int kBehaviour = 28;
   return "behaviour=" + std::to_string(kBehaviour) +
          " wire-format=" + std::to_string(wire::kVersion) + " " + settingsText(params) +
          " CINCH_RULES-hash=" + rules.fingerprint() + " CINCH_PLAN-hash=" + plan;
@@ -154,11 +153,11 @@ Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_
                                                           : codec::findCodec(params.codec);
   if (chosen == nullptr) return {*kStatelessCodec, {}};
   if (kind == CallKind::reduceScatter)
-    return {ruled != nullptr ? *ruled : withMoreBits(*kScatterCodec, *chosen), {}};
+    return {ruled != nullptr ? *ruled : atLeast(*kScatterCodec, *chosen), {}};
   if (kind != CallKind::allReduce) return {ruled != nullptr ? *ruled : *kStatelessCodec, {}};
   if (isInDoubt(params, place)) {
     const bool isTrusted = ruled != nullptr && rule->isGradient;
-    return {isTrusted ? *ruled : withMoreBits(*kStatelessCodec, *chosen), {}};
+    return {isTrusted ? *ruled : atLeast(*kStatelessCodec, *chosen), {}};
   }
   Coding coding{*chosen, {}};
   coding.isAdaptive = isAuto;

@@ -169,8 +169,7 @@ def broadcast_parameters(model):
         dist.broadcast(parameter.detach(), 0)
 
 
-@job(indistinct="the main thread reduces each gradient after the backward pass, as averages of weights are made, and in "
-                "this easy task they differ by less than three times what they have in common.")
+@job()
 def loop_over_gradients(device):
     """No wrapper: each gradient is averaged after backward."""
     model = mlp().to(device)

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "interpose/policy/evidence.h"
+
 namespace cinch {
 namespace {
 
@@ -38,6 +40,19 @@ TEST(ModelSize, IsWhatIsBroadcastBeforeTheFirstReduction) {
   EXPECT_TRUE(model.size.hasReduced());
   model.broadcast(kParameters, ncclFloat32, false);
   EXPECT_EQ(model.parametersFor(kParameters), kParameters + 10) << "buffers of each step";
+}
+
+TEST(ModelSize, IsWithoutSmallTensorsWhereOnlyTheLargeOnesAreReduced) {
+  Model model;
+  for (int i = 0; i < 100; ++i) model.broadcast(kParameters / 100).broadcast(500);
+  const uint64_t large = kParameters / 100 * 100, all = large + 50'000;
+  ASSERT_FALSE(isModel(large, all)) << "nearly 5 % are small";
+  EXPECT_EQ(model.parametersFor(large), large);
+  EXPECT_EQ(model.parametersFor(all), all) << "in one buffer";
+  EXPECT_EQ(model.parametersFor(large / 2), all) << "no model";
+  EXPECT_EQ(model.parametersFor(large, true), all) << "shards hold all of it";
+  model.reduce().broadcast(2000);
+  EXPECT_EQ(model.parametersFor(2000), 2000u) << "another model";
 }
 
 TEST(ModelSize, AnotherModelCountsAnew) {
