@@ -72,11 +72,11 @@ void noteScattered(ScatteredShard shard) {
   scattered = std::move(shard);
 }
 
-SiteWord shardOfAnother(const CommResources& comm, const void* data_dev, uint64_t count) {
+SharedFinding shardOfAnother(const CommResources& comm, const void* data_dev, uint64_t count) {
   const bool isShard = scattered.comm != nullptr && scattered.comm != &comm &&
                        data_dev != nullptr && scattered.data_dev == data_dev &&
                        scattered.count == count;
-  return isShard ? scattered.isOfGradients : nullptr;
+  return isShard ? scattered.finding : nullptr;
 }
 
 }  // namespace cinch

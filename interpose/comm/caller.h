@@ -13,8 +13,14 @@ Caller currentCaller();
 
 struct CommResources;
 
-// What this rank knows of a site by now: whether it is one of gradients. Outlives the exam.
-using SiteWord = std::shared_ptr<const std::atomic<bool>>;
+// What this rank has found of a site by now. Shared, since others may outlive its exam.
+enum class SiteFinding : uint8_t {
+  unknown,
+  underWay,  // it is being evaluated, which no program is waited for
+  gradient,
+  other,
+};
+using SharedFinding = std::shared_ptr<const std::atomic<SiteFinding>>;
 
 // A thread of PyTorch's autograd engine makes a large reduction of floating-point values on the
 // communicator that has these resources. Thread-safe.
@@ -29,15 +35,15 @@ bool hasAutogradThreads();
 // What the calling thread, of the autograd engine, has received by a ReduceScatter, its last
 // collective; none where that was another one. FSDP's hybrid sharding reduces such shards again,
 // between its groups. Both are measured at the same calls, so that what is scattered is known only
-// when the votes are cast: hence its site's word.
+// when the votes are cast.
 struct ScatteredShard {
   const CommResources* comm = nullptr;
   const void* data_dev = nullptr;
   uint64_t count = 0;
-  SiteWord isOfGradients{};
+  SharedFinding finding{};
 };
 void noteScattered(ScatteredShard shard);
-// Where these values are such a shard, of another communicator than `comm`: whether of gradients.
-SiteWord shardOfAnother(const CommResources& comm, const void* data_dev, uint64_t count);
+// Where these values are such a shard, of another communicator than `comm`: what it is found to be.
+SharedFinding shardOfAnother(const CommResources& comm, const void* data_dev, uint64_t count);
 
 }  // namespace cinch

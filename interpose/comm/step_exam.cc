@@ -15,6 +15,18 @@ std::vector<uint64_t> countsOf(const StepEvidence& evidence) {
   return counts;
 }
 
+// Whether the last call of each position of the site reduced a shard that is known to be of
+// gradients.
+bool areOfGradients(const TrainingStep& step, const std::vector<SharedFinding>& scattered,
+                    uint32_t site) {
+  for (size_t i = 0; i < step.calls.size(); ++i) {
+    const bool isOther = !step.calls[i].isReduction || step.calls[i].slot != site;
+    if (!isOther && (scattered[i] == nullptr || scattered[i]->load() != SiteFinding::gradient))
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 StepExam::StepExam(uint32_t period, uint32_t epoch, TrainingStep step,
@@ -73,23 +85,12 @@ StepExam::Noted StepExam::note(uint32_t position, const CallOrigin& origin,
   return noted;
 }
 
-bool StepExam::isShardOfNoGradients(uint32_t site) const {
-  const std::lock_guard lock(mutex_);
-  if (sites_[site].outcome != Evidence::ofShard) return false;
-  for (uint32_t position = 0; position < scattered_.size(); ++position) {
-    const TrainingStep::Call& call = evidence_.step().calls[position];
-    const SiteWord& word = scattered_[position];
-    if (call.isReduction && call.slot == site && word && !word->load()) return true;
-  }
-  return false;
-}
-
 void StepExam::decide(uint32_t site, Evidence outcome) {
   Site& decided = sites_[site];
   decided.phase = Phase::decided;
   decided.outcome = outcome;
   decided.mayChange = mayChange(outcome);
-  decided.word->store(isGradient(outcome));
+  decided.find(isGradient(outcome));
   if (isGradient(outcome) || !decided.gate) return;
   decided.gate.reset();
   ++decided.nClosed;
@@ -106,20 +107,21 @@ void StepExam::askAgain(uint32_t site, uint64_t ordinal) {
   if (!asked.mayChange) return;
   if (!asked.again) asked.again = ordinal + (uint64_t{1} << asked.attempt);
   if (ordinal < *asked.again) return;
-  for (uint32_t other = 0; other < sites_.size(); ++other)
-    if (sites_[other].mayChange) measureAgain(other);
+  for (uint32_t other = 0; other < sites_.size(); ++other) {
+    if (!sites_[other].mayChange) continue;
+    sites_[other].measureAgain();
+    samples_.forget(other);
+  }
 }
 
-void StepExam::measureAgain(uint32_t site) {
-  Site& again = sites_[site];
-  again.phase = Phase::measuring;
-  again.nCalls = 0;
-  again.nNeeded = kMeasuredCalls;
-  again.mayChange = false;
-  again.measured.clear();
-  again.again.reset();
-  ++again.attempt;
-  samples_.forget(site);
+void StepExam::Site::measureAgain() {
+  phase = Phase::measuring;
+  nCalls = 0;
+  nNeeded = kMeasuredCalls;
+  mayChange = false;
+  measured.clear();
+  again.reset();
+  ++attempt;
 }
 
 void StepExam::beginCall(uint32_t site, const DeviceValues& input, void* stream) {
@@ -176,8 +178,11 @@ std::vector<uint32_t> StepExam::takeUnvoted(bool isUrgent) {
   const auto isMeasuring = [](const Site& site) { return site.phase == Phase::measuring; };
   std::vector<uint32_t> unvoted;
   if (!isUrgent && std::ranges::any_of(sites_, isMeasuring)) return unvoted;
-  for (uint32_t site = 0; site < sites_.size(); ++site)
-    if (std::exchange(sites_[site].mustVote, false)) unvoted.push_back(site);
+  for (uint32_t site = 0; site < sites_.size(); ++site) {
+    if (!std::exchange(sites_[site].mustVote, false)) continue;
+    sites_[site].finding->store(SiteFinding::underWay);
+    unvoted.push_back(site);
+  }
   return unvoted;
 }
 
@@ -187,7 +192,10 @@ uint64_t StepExam::gateTopic(uint32_t site) const {
 
 bool StepExam::hasArrived() const {
   const std::lock_guard lock(mutex_);
-  return samples_.hasArrived();
+  const bool isUnderWay = std::ranges::any_of(scattered_, [](const SharedFinding& shard) {
+    return shard && shard->load() == SiteFinding::underWay;
+  });
+  return samples_.hasArrived() && !isUnderWay;
 }
 
 Evidence StepExam::evidence(uint32_t site, const ProcessFacts& process) {
@@ -199,17 +207,20 @@ Evidence StepExam::evidence(uint32_t site, const ProcessFacts& process) {
     else
       evidence_.judge(other, judgeValues(calls, samples_.runs(other), nRanks_));
   }
-  for (uint32_t position = 0; position < scattered_.size(); ++position)
-    evidence_.judgeShard(position, scattered_[position] && scattered_[position]->load());
-  return evidence_.of(site, process);
+  ProcessFacts facts = process;
+  facts.isOfShard = areOfGradients(evidence_.step(), scattered_, site);
+  return evidence_.of(site, facts);
 }
 
 void StepExam::noteBallot(const Attempt& attempt, const Ballot& ballot) {
   const std::lock_guard lock(mutex_);
-  if (this->attempt(attempt.site) != attempt) return;
   Site& site = sites_[attempt.site];
+  if (this->attempt(attempt.site) != attempt) {
+    site.finding->store(SiteFinding::unknown);
+    return;
+  }
   site.ballot = ballot;
-  site.word->store(ballot.isYes && isGradient(ballot.found));
+  site.find(ballot.isYes && isGradient(ballot.found));
 }
 
 StepExam::Ballot StepExam::ballot(uint32_t site) const {

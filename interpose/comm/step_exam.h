@@ -32,7 +32,7 @@ namespace cinch {
 // What a rank knows of a call's buffer.
 struct BufferOrigin {
   const void* parameters_dev = nullptr;  // itself, where it held parameters once
-  SiteWord scattered{};                  // of the ReduceScatter that has just filled it
+  SharedFinding scattered{};             // of the ReduceScatter that has just filled it
 };
 
 class StepExam {
@@ -66,8 +66,6 @@ class StepExam {
     std::optional<Evidence> contrary{};
   };
   Noted note(uint32_t position, const CallOrigin& origin, const BufferOrigin& buffer = {});
-  // Whether what was found to be a shard of gradients is one of what turned out to be none.
-  bool isShardOfNoGradients(uint32_t site) const;
 
   Phase phase(uint32_t site) const { return sites_[site].phase; }
   Attempt attempt(uint32_t site) const { return {epoch_, site, sites_[site].attempt}; }
@@ -102,9 +100,9 @@ class StepExam {
   std::shared_ptr<CallGate>& gate(uint32_t site) { return sites_[site].gate; }
   uint64_t gateTopic(uint32_t site) const;
 
-  // Any thread: whether what was copied is there; what this rank knows of a site by now, from what
-  // has arrived; what it found, and whether it voted yes. What was found in an older attempt is of
-  // no use.
+  // Any thread: whether what was copied is there, and what was scattered before has been evaluated;
+  // what this rank knows of a site by now, from what has arrived; what it found, and whether it
+  // voted yes. What was found in an older attempt is of no use.
   bool hasArrived() const;
   Evidence evidence(uint32_t site, const ProcessFacts& process);
   struct Ballot {
@@ -112,7 +110,7 @@ class StepExam {
     bool isYes = false;
   };
   void noteBallot(const Attempt& attempt, const Ballot& ballot);
-  SiteWord word(uint32_t site) const { return sites_[site].word; }
+  SharedFinding sharedFinding(uint32_t site) const { return sites_[site].finding; }
   Ballot ballot(uint32_t site) const;
 
  private:
@@ -129,7 +127,11 @@ class StepExam {
     bool mayChange = false;         // by what is equal on all ranks
     std::optional<uint64_t> again;  // ordinal of the call from which on it is measured again
     Ballot ballot{};
-    std::shared_ptr<std::atomic<bool>> word = std::make_shared<std::atomic<bool>>(false);
+    std::shared_ptr<std::atomic<SiteFinding>> finding =
+        std::make_shared<std::atomic<SiteFinding>>(SiteFinding::unknown);
+    void find(bool isGradient) {
+      finding->store(isGradient ? SiteFinding::gradient : SiteFinding::other);
+    }
     std::shared_ptr<CallGate> gate;
     uint32_t nClosed = 0;               // gates
     std::vector<const void*> measured;  // buffers, in this attempt
@@ -137,9 +139,8 @@ class StepExam {
     // Where the next sample goes: in the place of the oldest one, if there are as many as can be.
     uint32_t nextSample() const { return (oldest + nCalls) % SiteSamples::kCalls; }
     void keepSample();
+    void measureAgain();
   };
-
-  void measureAgain(uint32_t site);
 
   const int nRanks_;
   mutable std::mutex mutex_;
@@ -147,7 +148,7 @@ class StepExam {
   StepEvidence evidence_;
   SiteSamples samples_;
   std::vector<Site> sites_;
-  std::vector<SiteWord> scattered_;  // by position: of what its last call reduced
+  std::vector<SharedFinding> scattered_;  // by position: of what its last call reduced
 };
 
 }  // namespace cinch

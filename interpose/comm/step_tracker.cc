@@ -43,7 +43,7 @@ StepTracker::Observed StepTracker::observe(const Signature& signature,
                             shardOfAnother(resources_, buffer_dev, signature.count)};
   const auto noted = exam_->note(expected->position, origin, buffer);
   call.contrary = noted.contrary;
-  if (noted.site) call.exam = {exam_, *noted.site, noted.isGather};
+  if (noted.site) call.exam = {exam_, *noted.site, noted.isGather, buffer.scattered};
   return call;
 }
 

@@ -18,8 +18,14 @@ namespace cinch {
 struct SiteExam {
   std::shared_ptr<StepExam> step;
   uint32_t site = 0;
-  bool isOfGather = false;  // which is measured only
+  bool isOfGather = false;    // which is measured only
+  SharedFinding scattered{};  // of the ReduceScatter that has just filled the call's buffer
   explicit operator bool() const { return step != nullptr; }
+  // Whether what was found to be a shard of gradients is one of what turned out to be none.
+  bool isShardOfNoGradients() const {
+    return scattered && scattered->load() == SiteFinding::other &&
+           step->outcome(site) == Evidence::ofShard;
+  }
 };
 
 class StepTracker {

@@ -195,7 +195,7 @@ Result<Reason> passGate(const CommState& comm, const CommState::Decision& decisi
   const uint32_t site = decision.exam.site;
   std::optional<Evidence> contrary = decision.contrary;
   // The votes on what is scattered and on its shards are cast at once, and may end otherwise.
-  if (!contrary && step.isShardOfNoGradients(site)) contrary = Evidence::ambiguous;
+  if (!contrary && decision.exam.isShardOfNoGradients()) contrary = Evidence::ambiguous;
   const auto open = isOpen(comm, decision, contrary.has_value(), *gate);
   CINCH_TRY(open);
   if (open.value()) return Reason::none;

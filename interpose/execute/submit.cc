@@ -97,7 +97,7 @@ void noteCaller(const CommState& comm, const Collective& call) {
 ScatteredShard shardOf(const CommState& comm, const Collective& call, const SiteExam& exam) {
   const bool isAutograd = currentCaller() == Caller::autograd;
   if (call.kind != CallKind::reduceScatter || !isAutograd || !exam) return {};
-  return {&comm.resources, call.recv, call.count, exam.step->word(exam.site)};
+  return {&comm.resources, call.recv, call.count, exam.step->sharedFinding(exam.site)};
 }
 
 Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) {

@@ -184,12 +184,10 @@ const TrainingStep::Call& StepEvidence::callOf(uint32_t site) const {
 
 StepEvidence::Threads StepEvidence::threadsOf(uint32_t slot) const {
   Threads all;
-  all.isOfShard = true;
   for (size_t i = 0; i < threads_.size(); ++i) {
     if (!step_.calls[i].isReduction || step_.calls[i].slot != slot) continue;
     all.hasAutograd |= threads_[i].hasAutograd;
     all.hasOther |= threads_[i].hasOther;
-    all.isOfShard &= threads_[i].isOfShard;
   }
   return all;
 }
@@ -240,7 +238,7 @@ Evidence StepEvidence::fromAutograd(uint32_t slot, const ProcessFacts& process) 
   if (isBroadcastInStep(signature.count)) return Evidence::broadcastInStep;
   const bool areAlone = areAllFromAutograd();
   if (process.isNamedByDdp && !(areAlone && step_.isPlaced)) return Evidence::ddpMessages;
-  if (!step_.isPlaced && areAlone && threadsOf(slot).isOfShard) return Evidence::ofShard;
+  if (!step_.isPlaced && areAlone && process.isOfShard) return Evidence::ofShard;
   if (!step_.isPlaced)
     return areAlone && isAutogradAlone_ ? Evidence::autogradAlone : Evidence::ambiguous;
   if (areAlone) return Evidence::autogradThreads;

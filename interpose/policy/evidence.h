@@ -138,6 +138,9 @@ struct ProcessFacts {
   bool isNamedByDdp = false;         // rank 0: DDP's messages name the bucket
   bool hasAutogradThreads = false;   // that reduce something or not
   bool codesGathers = false;         // the user says that what is gathered are weights
+  // The slot's last calls reduced what a ReduceScatter of gradients had just returned to the same
+  // thread, on another communicator.
+  bool isOfShard = false;
 };
 
 // What one rank sees of the calls of one learned period.
@@ -154,9 +157,6 @@ class StepEvidence {
   }
   void forgetThreads() { threads_.assign(threads_.size(), {}); }
   void judge(uint32_t slot, ValueVerdict values) { values_[slot] = values; }
-  // Whether the last call at that position reduced what a ReduceScatter of gradients had just
-  // returned to the same thread, on another communicator.
-  void judgeShard(uint32_t position, bool isOfShard) { threads_[position].isOfShard = isOfShard; }
   // Of a watched gather.
   void judgeGather(uint32_t site, GatherVerdict found) { gathers_[site - values_.size()] = found; }
 
@@ -169,7 +169,6 @@ class StepEvidence {
  private:
   struct Threads {
     bool hasAutograd = false, hasOther = false;
-    bool isOfShard = false;
     CallerCounts ever{};
   };
 

@@ -50,10 +50,10 @@ TEST(Caller, ThreadsThatEndMeanwhileDoNoHarm) {
 TEST(Caller, AShardIsThatOfTheLastCallOfTheThreadElsewhere) {
   const CommResources sharding, replicas;
   const float shard[16] = {}, other[16] = {};
-  const auto word = std::make_shared<std::atomic<bool>>(true);
+  const auto finding = std::make_shared<std::atomic<SiteFinding>>(SiteFinding::gradient);
   EXPECT_EQ(shardOfAnother(replicas, nullptr, 0), nullptr) << "nothing was scattered";
-  noteScattered({&sharding, shard, 16, word});
-  EXPECT_EQ(shardOfAnother(replicas, shard, 16), word);
+  noteScattered({&sharding, shard, 16, finding});
+  EXPECT_EQ(shardOfAnother(replicas, shard, 16), finding);
   EXPECT_EQ(shardOfAnother(sharding, shard, 16), nullptr) << "on the same communicator";
   EXPECT_EQ(shardOfAnother(replicas, other, 16), nullptr);
   EXPECT_EQ(shardOfAnother(replicas, shard, 15), nullptr);

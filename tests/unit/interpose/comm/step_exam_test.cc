@@ -7,6 +7,7 @@
 
 #include "interpose/comm/caller.h"
 #include "interpose/comm/memory_reserve.h"
+#include "interpose/comm/step_tracker.h"
 #include "tests/unit/interpose/support/ranks.h"
 
 namespace cinch {
@@ -114,34 +115,49 @@ TEST_F(StepExamTest, AGatherIsMeasuredBeforeVotesAndAgainWithTheOthers) {
 TEST_F(StepExamTest, AShardIsOfGradientsWhereTheScatterIsWhenVotesAreCast) {
   constexpr uint32_t kSite = 0;
   StepExam scatters(1, 7, gatherAndScatter(), resources_, 2);
-  const SiteWord word = scatters.word(kSite);
-  exam_ = std::make_unique<StepExam>(2, 8, oneBucketSomewhere(), resources_, 2);
+  const SharedFinding finding = scatters.sharedFinding(kSite);
+  const auto exam = std::make_shared<StepExam>(2, 8, oneBucketSomewhere(), resources_, 2);
   const CallOrigin origin{.caller = Caller::autograd, .reducesBeside = true};
-  const auto reduce = [&](const SiteWord& scattered) {
-    exam_->note(0, origin, {nullptr, scattered});
+  for (uint32_t i = 0; i < kMeasuredCalls; ++i) {
+    exam->note(0, origin, {nullptr, finding});
     const std::vector<float> input = draw(random_()), output = draw(random_());
-    exam_->beginCall(kSite, {input.data(), input.size(), ncclFloat32}, nullptr);
-    exam_->endCall(kSite, {output.data(), output.size(), ncclFloat32}, nullptr);
-  };
-  for (uint32_t i = 0; i < kMeasuredCalls; ++i) reduce(word);
-  EXPECT_EQ(found(kSite), Evidence::ambiguous) << "nobody has voted";
+    exam->beginCall(kSite, {input.data(), input.size(), ncclFloat32}, nullptr);
+    exam->endCall(kSite, {output.data(), output.size(), ncclFloat32}, nullptr);
+  }
+  const auto found = [&] { return exam->evidence(kSite, {.reducesFromAutograd = true}); };
+  EXPECT_EQ(found(), Evidence::ambiguous) << "nobody has voted";
+  EXPECT_TRUE(exam->hasArrived());
+  for (uint32_t i = 0; i < kMeasuredCalls; ++i)
+    for (const uint32_t site : {0, 1}) {
+      const std::vector<float> values = draw(random_());
+      scatters.beginCall(site, {values.data(), values.size(), ncclFloat32}, nullptr);
+      scatters.endCall(site, {values.data(), values.size(), ncclFloat32}, nullptr);
+    }
+  ASSERT_EQ(scatters.takeUnvoted(false), (std::vector<uint32_t>{kSite}));
+  EXPECT_FALSE(exam->hasArrived()) << "what was scattered is being evaluated";
+  EXPECT_TRUE(scatters.hasArrived());
+  scatters.noteBallot({7, kSite, 9}, {Evidence::averagesShards, true});
+  EXPECT_EQ(found(), Evidence::ambiguous) << "an older attempt's";
+  EXPECT_TRUE(exam->hasArrived()) << "and nobody waits for it any more";
   scatters.noteBallot(scatters.attempt(kSite), {Evidence::alike, false});
-  EXPECT_EQ(found(kSite), Evidence::ambiguous);
+  EXPECT_EQ(found(), Evidence::ambiguous);
   scatters.noteBallot(scatters.attempt(kSite), {Evidence::averagesShards, false});
-  EXPECT_EQ(found(kSite), Evidence::ambiguous) << "it could not be sent";
+  EXPECT_EQ(found(), Evidence::ambiguous) << "it could not be sent";
   scatters.noteBallot(scatters.attempt(kSite), {Evidence::averagesShards, true});
-  EXPECT_EQ(found(kSite), Evidence::ofShard);
+  EXPECT_EQ(found(), Evidence::ofShard);
 
-  exam_->decide(kSite, Evidence::ofShard);
-  EXPECT_FALSE(exam_->isShardOfNoGradients(kSite));
+  const SiteExam shard{exam, kSite, false, finding}, another{exam, kSite};
+  exam->decide(kSite, Evidence::ofShard);
+  EXPECT_FALSE(shard.isShardOfNoGradients());
   scatters.decide(kSite, Evidence::anotherRank);
-  EXPECT_TRUE(exam_->isShardOfNoGradients(kSite)) << "another rank has seen the contrary there";
+  EXPECT_TRUE(shard.isShardOfNoGradients()) << "another rank has seen the contrary there";
+  EXPECT_FALSE(another.isShardOfNoGradients()) << "no call that Cinch looked at came before";
   scatters.decide(kSite, Evidence::averagesShards);
-  EXPECT_FALSE(exam_->isShardOfNoGradients(kSite));
+  EXPECT_FALSE(shard.isShardOfNoGradients());
   scatters.close(kSite, Evidence::alike);
-  EXPECT_TRUE(exam_->isShardOfNoGradients(kSite));
-  exam_->note(0, origin);
-  EXPECT_FALSE(exam_->isShardOfNoGradients(kSite)) << "no call that Cinch looked at came before";
+  EXPECT_TRUE(shard.isShardOfNoGradients());
+  exam->decide(kSite, Evidence::autogradAlone);
+  EXPECT_FALSE(shard.isShardOfNoGradients()) << "it is one for another reason";
 }
 
 TEST_F(StepExamTest, AllSitesAreVotedOnOnceAllHaveBeenMeasured) {

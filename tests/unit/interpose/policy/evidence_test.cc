@@ -56,7 +56,6 @@ StepEvidence stepOf(const Period& period) {
     evidence.note(i, {.caller = period.calls[i].caller,
                       .isAutogradAlone = period.isAutogradAlone,
                       .reducesBeside = period.isOfShard});
-  for (uint32_t i = 0; i < period.calls.size(); ++i) evidence.judgeShard(i, period.isOfShard);
   for (uint32_t site = step.nSlots(); site < step.nSites(); ++site)
     evidence.judgeGather(site, period.gathered);
   for (uint32_t i = 0, of = 0; i < period.calls.size(); ++i)
@@ -65,6 +64,7 @@ StepEvidence stepOf(const Period& period) {
 }
 
 Evidence found(const Period& period, uint32_t slot = 0, ProcessFacts process = {}) {
+  process.isOfShard = period.isOfShard;
   for (const Made& made : period.calls)
     process.reducesFromAutograd =
         process.reducesFromAutograd || (made.caller == A && made.kind != CallKind::allGather);

@@ -111,10 +111,10 @@ void JobModel::noteOrigins(const Place& expected, std::span<const CallOrigin> or
   if (expected.kind == Place::Kind::unknown) return;
   openExam(expected, origins.size());
   if (!exam_ || exam_->period != sequence_.learned()) return;
-  for (size_t rank = 0; rank < origins.size(); ++rank) {
+  for (size_t rank = 0; rank < origins.size(); ++rank)
     exam_->ranks[rank].note(expected.position, origins[rank]);
-    exam_->ranks[rank].judgeShard(expected.position, areOfShard);
-  }
+  const TrainingStep::Call& call = exam_->ranks.front().step().calls[expected.position];
+  if (call.isReduction) exam_->sites[call.slot].isOfShard = areOfShard;
 }
 
 // As StepTracker::examOf().
@@ -235,7 +235,8 @@ Evidence JobModel::count(uint32_t site) const {
   std::vector<Evidence> found;
   for (size_t rank = 0; rank < exam_->ranks.size(); ++rank)
     found.push_back(exam_->ranks[rank].of(site, {.reducesFromAutograd = reducesFromAutograd_[rank],
-                                                 .hasAutogradThreads = facts_.hasAutogradThreads}));
+                                                 .hasAutogradThreads = facts_.hasAutogradThreads,
+                                                 .isOfShard = exam_->sites[site].isOfShard}));
   const bool hasVeto = std::any_of(found.begin() + 1, found.end(), isVeto);
   return isGradient(found.front()) && hasVeto ? Evidence::anotherRank : found.front();
 }

@@ -59,7 +59,7 @@ class JobModel {
     Evidence outcome = Evidence::notTheModel;
     std::optional<uint64_t> again;
     bool hasVoted = false, isClosed = false;
-    bool isGather = false;
+    bool isGather = false, isOfShard = false;
     int nCallsToGetReady = 0;
     std::vector<Caller> callers;                    // by rank, of its first measured call
     std::vector<std::vector<SampledCall>> samples;  // by rank
