@@ -3,6 +3,7 @@
 // can call: bench/feedback/codec.py.
 
 #include <algorithm>
+#include <iterator>
 
 #include "tests/unit/kernels/virtual_ranks.h"
 
@@ -22,22 +23,17 @@ struct Settings {
   uint32_t isScattered;
 };
 
-// The ranks, and what they reduce: a ReduceScatter has as many values for each.
+// The ranks, and what they reduce: by a ReduceScatter into `shard` values for each, the last of
+// them padded, or by an AllReduce, where that is 0.
 struct Reduction {
-  uint64_t count;
-  bool isScattered;
+  uint64_t count, shard;
   test::VirtualRanks ranks;
-
-  uint64_t padded() const { return isScattered ? shard() * ranks.size() : count; }
-  uint64_t shard() const { return (count + ranks.size() - 1) / ranks.size(); }
 };
 
-test::Collective collectiveOf(const Settings& settings, wire::CodecFormat codec) {
+test::Collective collectiveOf(const Settings& settings, uint64_t shard, wire::CodecFormat codec) {
   test::Collective collective;
-  if (settings.isScattered)
-    collective.fixedShard = (settings.count + settings.nRanks - 1) / settings.nRanks;
-  else
-    collective.count = settings.count;
+  collective.count = shard == 0 ? settings.count : 0;
+  collective.fixedShard = shard;
   collective.nRanks = settings.nRanks;
   collective.codec = codec;
   collective.type = static_cast<ElementType>(settings.elementType);
@@ -63,11 +59,10 @@ double squaredNorm(const std::vector<float>& values) {
 CINCH_FEEDBACK_API Reduction* cinchFeedbackCreate(const Settings* settings) {
   const codec::CodecInfo* codec = codec::findCodec(settings->codec);
   if (!codec) return nullptr;
-  return new Reduction{
-      settings->count,
-      settings->isScattered != 0,
-      {collectiveOf(*settings, codec->format), host::fastestHostCodec()},
-  };
+  const uint64_t nRanks = settings->nRanks;
+  const uint64_t shard = settings->isScattered != 0 ? (settings->count + nRanks - 1) / nRanks : 0;
+  const test::Collective collective = collectiveOf(*settings, shard, codec->format);
+  return new Reduction{settings->count, shard, {collective, host::fastestHostCodec()}};
 }
 
 CINCH_FEEDBACK_API void cinchFeedbackDestroy(Reduction* reduction) {
@@ -80,20 +75,19 @@ CINCH_FEEDBACK_API void cinchFeedbackReduce(Reduction* reduction, const float* g
   test::VirtualRanks& ranks = reduction->ranks;
   for (size_t rank = 0; rank < ranks.size(); ++rank, gradients += reduction->count) {
     std::vector<float> row(gradients, gradients + reduction->count);
-    row.resize(reduction->padded());
+    row.resize(std::max(reduction->count, reduction->shard * ranks.size()));
     ranks.setInput(rank, row);
   }
-  if (!reduction->isScattered) {
+  if (reduction->shard == 0) {
     ranks.run();
     std::ranges::copy(ranks.outputOf(0), average);
     return;
   }
   ranks.runReduceScatter();
-  for (uint64_t rank = 0, first = 0; rank < ranks.size(); ++rank, first += reduction->shard()) {
-    std::vector<float> shard = ranks.outputOf(rank);
-    shard.resize(std::min(reduction->count - std::min(first, reduction->count), shard.size()));
-    std::ranges::copy(shard, average + first);
-  }
+  std::vector<float> all;
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    std::ranges::copy(ranks.outputOf(rank), std::back_inserter(all));
+  std::copy_n(all.begin(), reduction->count, average);
 }
 
 // The ranks' mean of |e|^2, of stage 1.

@@ -20,7 +20,7 @@ class Job:
     # Why what it sends cannot be told from weights, states or activations, so that gradients may pass, too: a
     # sentence for docs/frameworks.md. Empty: they are told apart.
     indistinct: str = ""
-    # Why that takes longer than other jobs do, the same; in the end it is compressed.
+    # Why it is told only after more than truth.KNOWN_BY steps that they are gradients; the same.
     late: str = ""
     # What a call carries where the phase alone does not tell: (call, phase) -> phase.
     truth: Callable | None = None
