@@ -15,6 +15,10 @@ std::vector<uint64_t> countsOf(const StepEvidence& evidence) {
   return counts;
 }
 
+SiteFinding findingOf(bool isGradient) {
+  return isGradient ? SiteFinding::gradient : SiteFinding::other;
+}
+
 // Whether the last call of each position of the site reduced a shard that is known to be of
 // gradients.
 bool areOfGradients(const TrainingStep& step, const std::vector<SharedFinding>& scattered,
@@ -90,7 +94,7 @@ void StepExam::decide(uint32_t site, Evidence outcome) {
   decided.phase = Phase::decided;
   decided.outcome = outcome;
   decided.mayChange = mayChange(outcome);
-  decided.find(isGradient(outcome));
+  decided.finding->store(findingOf(isGradient(outcome)));
   if (isGradient(outcome) || !decided.gate) return;
   decided.gate.reset();
   ++decided.nClosed;
@@ -220,7 +224,7 @@ void StepExam::noteBallot(const Attempt& attempt, const Ballot& ballot) {
     return;
   }
   site.ballot = ballot;
-  site.find(ballot.isYes && isGradient(ballot.found));
+  site.finding->store(findingOf(ballot.isYes && isGradient(ballot.found)));
 }
 
 StepExam::Ballot StepExam::ballot(uint32_t site) const {

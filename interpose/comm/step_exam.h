@@ -129,9 +129,6 @@ class StepExam {
     Ballot ballot{};
     std::shared_ptr<std::atomic<SiteFinding>> finding =
         std::make_shared<std::atomic<SiteFinding>>(SiteFinding::unknown);
-    void find(bool isGradient) {
-      finding->store(isGradient ? SiteFinding::gradient : SiteFinding::other);
-    }
     std::shared_ptr<CallGate> gate;
     uint32_t nClosed = 0;               // gates
     std::vector<const void*> measured;  // buffers, in this attempt
