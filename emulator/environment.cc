@@ -7,6 +7,9 @@
 namespace cinch::emulator {
 namespace {
 
+// An H100's: what programs refuse because it is too old or too new is seldom this one.
+constexpr int kUsualCapability = 90;
+
 std::string_view textOf(const char* name) {
   const char* const given = std::getenv(name);
   return given == nullptr ? "" : given;
@@ -34,6 +37,18 @@ int devices() {
   for (const char* const name : {"CINCH_EMULATOR_DEVICES", "LOCAL_WORLD_SIZE"})
     if (const int number = deviceNumber(name); number != 0) return number;
   return 1;
+}
+
+int capability() {
+  const std::string_view text = textOf("CINCH_EMULATOR_CAPABILITY");
+  int major = 0, minor = 0;
+  const char* const end = text.data() + text.size();
+  const auto [point, error] = std::from_chars(text.data(), end, major);
+  if (error != std::errc() || point == end || *point != '.') return kUsualCapability;
+  const auto [rest, minorError] = std::from_chars(point + 1, end, minor);
+  const bool isValid =
+      minorError == std::errc() && rest == end && major > 0 && minor >= 0 && minor < 10;
+  return isValid ? 10 * major + minor : kUsualCapability;
 }
 
 }  // namespace cinch::emulator

@@ -15,4 +15,8 @@ inline constexpr int kMaxDevices = 64;
 // such a number, as many as the launcher started ranks on this host (LOCAL_WORLD_SIZE), else 1.
 int devices();
 
+// CINCH_EMULATOR_CAPABILITY: the compute capability that the devices claim, as 10 times major plus
+// minor: 70 for "7.0". 90 where it is not such a number.
+int capability();
+
 }  // namespace cinch::emulator

@@ -197,8 +197,9 @@ struct SumLaunch {
   float* sum;  // count; overlaps none of the parts
 };
 
-inline constexpr uint32_t kDeviceTableVersion = 10;
-inline constexpr int kNotReady = 600;  // cudaErrorNotReady
+inline constexpr uint32_t kDeviceTableVersion = 11;
+inline constexpr int kNotReady = 600;       // cudaErrorNotReady
+inline constexpr int kNoMachineCode = 209;  // cudaErrorNoKernelImageForDevice
 inline constexpr const char* kDeviceTableSymbol = "cinchDeviceTable_v1";
 // Exported by the emulator's libnccl.so.2 and libcudart.so.13, and by nothing else.
 inline constexpr const char* kEmulatorMarkerSymbol = "cinchEmulatorMarker";
@@ -220,6 +221,14 @@ struct DeviceTable {
   int (*setDevice)(int device);
   // The PCI bus id of the current device, as "0000:00:00.0".
   int (*pciBusId)(char* text, int size);
+  // Its name and compute capability, as "Tesla V100-SXM2-16GB (compute capability 7.0)".
+  int (*deviceName)(char* text, int size);
+  // Loads all kernels onto the current device, so that no launch has to. CUDA loads a kernel when
+  // it is first used, and that waits for all that runs on the device: for ever, where it waits for
+  // what this rank has still to enqueue (CUDA programming guide, lazy loading). Once for each
+  // device; after that, the same answer at once. kNoMachineCode: the library has none for this
+  // device. The thread's capture mode must be relaxed.
+  int (*loadKernels)();
   // How many NVLink connections of the current device are in use; an error where nobody can say.
   // Takes its time.
   int (*nvlinks)(int* nActive);

@@ -16,11 +16,10 @@
 namespace cinch::cudart {
 namespace {
 
-// Limits are those of the compute capability that it claims, so that programs which refuse old
-// devices go on.
+// Limits are those of an H100, so that programs which refuse old devices go on.
 void describeExecution(cudaDeviceProp& device) {
-  device.major = 9;
-  device.minor = 0;
+  device.major = emulator::capability() / 10;
+  device.minor = emulator::capability() % 10;
   device.warpSize = 32;
   device.regsPerBlock = device.regsPerMultiprocessor = 65536;
   device.sharedMemPerBlock = 48 << 10;

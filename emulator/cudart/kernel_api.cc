@@ -1,11 +1,13 @@
 // What programs with kernels need in order to load. There is nothing to run a kernel on: a launch
-// is cudaErrorNotSupported, and the table of a program's kernels is not even looked at.
+// is cudaErrorNotSupported, and the table of a program's kernels is not even looked at. What asks
+// about a kernel loads it first, as in CUDA.
 //
 // The functions with leading underscores are called by code that nvcc generates.
 
 #include <algorithm>
 
 #include "emulator/cudart/api.h"
+#include "emulator/cudart/kernel_loading.h"
 
 using namespace cinch::cudart;
 
@@ -71,7 +73,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void*, dim3, dim3, void**, size_t,
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
   return api([&] {
     if (attributes == nullptr) return cudaErrorInvalidValue;
-    if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (const cudaError_t error = loadKernel(function); error != cudaSuccess) return error;
     *attributes = smallKernel();
     return cudaSuccess;
   });
@@ -99,6 +101,13 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 
 #pragma GCC visibility push(default)
 extern "C" {
+
+// For libraries whose kernels are host functions here: what a launch of `kernel`, an address of
+// theirs that stands for it, does before it enqueues anything.
+cudaError_t cinchEmulatorLoadKernel(const void* kernel);
+cudaError_t cinchEmulatorLoadKernel(const void* kernel) {
+  return api([&] { return loadKernel(kernel); });
+}
 
 void** __cudaRegisterFatBinary(void*) {
   static void* handle = nullptr;

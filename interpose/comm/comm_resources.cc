@@ -4,6 +4,24 @@
 #include "interpose/real/codec_library.h"
 
 namespace cinch {
+namespace {
+
+// Where NCCL loads its own kernels, before anything of this communicator can run.
+Result<void> loadKernels(const DeviceTable& device) {
+  const int error = device.loadKernels();
+  if (error == 0) return {};
+  char gpu[128] = "this GPU";
+  (void)device.deviceName(gpu, sizeof gpu);
+  if (error == kNoMachineCode)
+    return errorf(Status::cudaError,
+                  "Cinch has no machine code for %s: docs/support.md lists the GPUs that it is "
+                  "built for",
+                  gpu);
+  return errorf(Status::cudaError, "Cinch's kernels cannot be loaded onto %s: %s", gpu,
+                device.errorName(error));
+}
+
+}  // namespace
 
 Result<CommResources> CommResources::allocate(bool emulator) {
   auto library = loadCodecLibrary(emulator);
@@ -13,6 +31,7 @@ Result<CommResources> CommResources::allocate(bool emulator) {
   const DeviceTable& device = *resources.device;
   const RelaxedCapture relaxed(device);
   CINCH_TRY_DEVICE(device, device.getDevice(&resources.cudaDevice), "no current device");
+  CINCH_TRY(loadKernels(device));
   auto fault = MemoryReserve::instance().allocate(device, sizeof(uint32_t), Buffer::Where::host);
   if (!fault.ok()) return fault.error();
   resources.fault = std::move(fault.value());

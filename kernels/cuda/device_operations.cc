@@ -2,6 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdio>
+
 #include "kernels/device_table.h"
 #include "kernels/nvml/nvlinks.h"
 
@@ -54,6 +56,17 @@ int pciBusId(char* text, int size) {
   int device = 0;
   const cudaError_t error = cudaGetDevice(&device);
   return error != cudaSuccess ? error : cudaDeviceGetPCIBusId(text, size, device);
+}
+
+int deviceName(char* text, int size) {
+  int device = 0;
+  cudaDeviceProp found = {};
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) error = cudaGetDeviceProperties(&found, device);
+  if (error == cudaSuccess)
+    std::snprintf(text, static_cast<size_t>(size), "%s (compute capability %d.%d)", found.name,
+                  found.major, found.minor);
+  return error;
 }
 
 int nvlinks(int* nActive) {

@@ -19,6 +19,7 @@ const char* errorName(int error);
 int getDevice(int* device);
 int setDevice(int device);
 int pciBusId(char* text, int size);
+int deviceName(char* text, int size);
 int nvlinks(int* nActive);
 
 int allocate(void** memory_dev, size_t nBytes);

@@ -2,6 +2,7 @@
 #include "kernels/device_table.h"
 
 #include "kernels/cuda/device_operations.h"
+#include "kernels/cuda/dispatch/kernels.h"
 #include "kernels/cuda/dispatch/launch.h"
 #include "kernels/cuda/profiler_range.h"
 
@@ -15,6 +16,8 @@ extern "C" [[gnu::visibility("default")]] const cinch::DeviceTable cinchDeviceTa
     .getDevice = cinch::cuda::getDevice,
     .setDevice = cinch::cuda::setDevice,
     .pciBusId = cinch::cuda::pciBusId,
+    .deviceName = cinch::cuda::deviceName,
+    .loadKernels = cinch::cuda::loadKernels,
     .nvlinks = cinch::cuda::nvlinks,
     .allocate = cinch::cuda::allocate,
     .release = cinch::cuda::release,

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <span>
+#include <utility>
 
 #include "kernels/host/host_codec.h"
 #include "kernels/host/launch_queue.h"
@@ -18,6 +19,8 @@ namespace {
 
 constexpr int kSymbolNotFound = 302;  // cudaErrorSharedObjectSymbolNotFound
 constexpr int kNotSupported = 801;    // cudaErrorNotSupported
+constexpr int kCapabilityMajor = 75;  // cudaDevAttrComputeCapabilityMajor
+constexpr int kCapabilityMinor = 76;
 constexpr unsigned kPortableMapped = 3;
 constexpr unsigned kNonBlocking = 1;
 constexpr unsigned kDefaultEvent = 0;
@@ -58,6 +61,21 @@ int pciBusId(char* text, int size) {
   int device = 0;
   const int error = runtime.cudaGetDevice(&device);
   return error ? error : runtime.cudaDeviceGetPCIBusId(text, size, device);
+}
+
+int deviceName(char* text, int size) {
+  int device = 0, major = 0, minor = 0;
+  if (const int error = runtime.cudaGetDevice(&device)) return error;
+  for (const auto& [attribute, value] :
+       {std::pair{kCapabilityMajor, &major}, std::pair{kCapabilityMinor, &minor}})
+    if (const int error = runtime.cudaDeviceGetAttribute(value, attribute, device)) return error;
+  std::snprintf(text, static_cast<size_t>(size), "the emulated device (compute capability %d.%d)",
+                major, minor);
+  return 0;
+}
+
+int loadKernels() {
+  return launches->loadKernels();
 }
 
 int nvlinks(int* nActive) {
@@ -186,6 +204,8 @@ cinch::DeviceTable cinchDeviceTable_v1 = {
     .getDevice = getDevice,
     .setDevice = setDevice,
     .pciBusId = pciBusId,
+    .deviceName = deviceName,
+    .loadKernels = loadKernels,
     .nvlinks = nvlinks,
     .allocate = allocate,
     .release = release,

@@ -31,6 +31,14 @@ LaunchQueue::LaunchQueue(const RuntimeSymbols& runtime, const HostCodec& codec)
   }
 }
 
+int LaunchQueue::loadKernels() const {
+  for (const char* const kernel :
+       {&kKernel<EncodeLaunch>, &kKernel<ReduceLaunch>, &kKernel<DecodeLaunch>,
+        &kKernel<ProbeLaunch>, &kKernel<TallyLaunch>, &kKernel<SumLaunch>})
+    if (const int error = runtime_.cinchEmulatorLoadKernel(kernel)) return error;
+  return 0;
+}
+
 int LaunchQueue::findGraph(void* stream, void** graph) const {
   int status = 0;
   const int error =

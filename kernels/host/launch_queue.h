@@ -15,6 +15,10 @@ namespace cinch::host {
 using AnyLaunch =
     std::variant<EncodeLaunch, ReduceLaunch, DecodeLaunch, ProbeLaunch, TallyLaunch, SumLaunch>;
 
+// What stands for the kernel of a kind of launch where the emulator asks whether it is loaded.
+template <class Launch>
+inline constexpr char kKernel = 0;
+
 // Copies launches into records that return to a pool once they have run: after the first calls,
 // nothing is allocated. In a capture, the record belongs to the graph, which may run it any number
 // of times. Safe from any thread; must outlive the streams that it is used with.
@@ -22,9 +26,13 @@ class LaunchQueue {
  public:
   LaunchQueue(const RuntimeSymbols& runtime, const HostCodec& codec);
 
+  // All of them for the current device, as kernels/device_table.h says. Returns a cudaError_t.
+  int loadKernels() const;
+
   // Launches of one kind, as one host function. Returns a cudaError_t.
   template <class Launch>
   int enqueue(std::span<const Launch> launches, void* stream) {
+    if (const int error = runtime_.cinchEmulatorLoadKernel(&kKernel<Launch>)) return error;
     void* graph = nullptr;
     if (const int error = findGraph(stream, &graph)) return error;
     Record* const record = graph ? new Record{this, {}} : take();

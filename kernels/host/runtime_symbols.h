@@ -1,5 +1,6 @@
-// The CUDA runtime functions that the host backend uses, taken at run time from the emulator that
-// the process has loaded. Types are CUDA's ABI: pointers, ints and enums.
+// The CUDA runtime functions that the host backend uses, and one that only the emulator has, taken
+// at run time from the emulator that the process has loaded. Types are CUDA's ABI: pointers, ints
+// and enums.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +12,8 @@ namespace cinch::host {
   SYMBOL(cudaGetDevice, int* device)                                                         \
   SYMBOL(cudaSetDevice, int device)                                                          \
   SYMBOL(cudaDeviceGetPCIBusId, char* text, int size, int device)                            \
+  SYMBOL(cudaDeviceGetAttribute, int* value, int attribute, int device)                      \
+  SYMBOL(cinchEmulatorLoadKernel, const void* kernel)                                        \
   SYMBOL(cudaMalloc, void** memory, size_t nBytes)                                           \
   SYMBOL(cudaFree, void* memory)                                                             \
   SYMBOL(cudaHostAlloc, void** memory, size_t nBytes, unsigned flags)                        \

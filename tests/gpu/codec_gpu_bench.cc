@@ -304,6 +304,7 @@ std::vector<size_t> sizesToMeasure(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace cinch::bench;
   check(table().initialise(), "initialise");
+  check(table().loadKernels(), "loadKernels");
   printTuning();
   Bench bench;
   const std::vector<size_t> sizes = sizesToMeasure(argc, argv);

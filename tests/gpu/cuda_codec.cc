@@ -319,8 +319,8 @@ const DeviceTable* cudaTable(std::string* reason) {
   static const auto* const loaded =
       static_cast<const DeviceTable*>(dlsym(library, kDeviceTableSymbol));
   if (!loaded) throw std::runtime_error(dlerror());
-  static const int error = loaded->initialise();
-  if (error) *reason = std::string("no CUDA device: ") + loaded->errorName(error);
+  static const int error = loaded->initialise() ? loaded->initialise() : loaded->loadKernels();
+  if (error) *reason = std::string("no CUDA device for its kernels: ") + loaded->errorName(error);
   return error ? nullptr : loaded;
 }
 

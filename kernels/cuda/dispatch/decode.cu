@@ -1,5 +1,6 @@
 #include "kernels/cuda/agent/decode_agent.cuh"
 #include "kernels/cuda/dispatch/codec_launch.cuh"
+#include "kernels/cuda/dispatch/kernels.h"
 #include "kernels/cuda/dispatch/launch.h"
 
 namespace cinch::cuda {
@@ -24,6 +25,13 @@ Kernel<DecodeLaunch> kernelFor(const DecodeLaunch& launch) {
 }
 
 }  // namespace
+
+void listDecodeKernels(KernelList& kernels) {
+  forEachPlainInstance(
+      [&]<class Elements, class Codecs>() { add(kernels, decodeKernel<Elements, Codecs>); });
+  add(kernels, decodeKernel<AnyElements, AnyCodec>);
+  add(kernels, decodeBatchKernel);
+}
 
 int launchDecode(const DecodeLaunch* launches, uint32_t n, void* stream) {
   return launchAll(std::span(launches, n), decodeBatchKernel, stream, [&](const auto& launch) {

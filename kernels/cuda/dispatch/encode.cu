@@ -1,6 +1,7 @@
 #include "kernels/cuda/agent/encode_agent.cuh"
 #include "kernels/cuda/dispatch/batch_kernels.cuh"
 #include "kernels/cuda/dispatch/codec_launch.cuh"
+#include "kernels/cuda/dispatch/kernels.h"
 #include "kernels/cuda/dispatch/launch.h"
 
 namespace cinch::cuda {
@@ -30,6 +31,15 @@ Kernel<EncodeLaunch> kernelFor(const EncodeLaunch& launch) {
 }
 
 }  // namespace
+
+void listEncodeKernels(KernelList& kernels) {
+  forEachPlainInstance([&]<class Elements, class Codecs>() {
+    for (const Kept kept : {Kept::codes, Kept::residual})
+      add(kernels, kernelFor<Elements, Codecs>(kept));
+  });
+  add(kernels, kernelFor<AnyElements, AnyCodec>(Kept::anything));
+  add(kernels, encodeBatchKernel);
+}
 
 int launchEncode(const EncodeLaunch* launches, uint32_t n, void* stream) {
   return launchAll(std::span(launches, n), encodeBatchKernel, stream, [&](const auto& launch) {

@@ -27,7 +27,19 @@ Kernel plainKernel(const CallContext& call, const KernelOf& kernelOf) {
                                           : ofType.template operator()<ElementType::bf16>();
 }
 
-// The same where the launch is plain and there is such a kernel, else that of any type and codec.
+// Calls visit.operator()<Elements, Codecs>() for all types and codecs with kernels of their own.
+template <class Visit>
+void forEachPlainInstance(const Visit& visit) {
+  const auto ofType = [&]<ElementType type, class... C>(codec::CodecList<C...>) {
+    (visit.template operator()<Elements<type>, OneCodec<C>>(), ...);
+  };
+  ofType.template operator()<ElementType::fp32>(FrequentCodecs{});
+  ofType.template operator()<ElementType::fp16>(FrequentCodecs{});
+  ofType.template operator()<ElementType::bf16>(FrequentCodecs{});
+}
+
+// plainKernel() where the launch is plain and there is such a kernel, else that of any type and
+// codec.
 // Null where type or codec are not known.
 template <class Kernel, class KernelOf>
 Kernel chooseKernel(const CallContext& call, bool isPlain, const KernelOf& kernelOf) {

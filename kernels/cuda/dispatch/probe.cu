@@ -1,5 +1,6 @@
 #include "kernels/cuda/agent/probe_agent.cuh"
 #include "kernels/cuda/dispatch/dispatch.cuh"
+#include "kernels/cuda/dispatch/kernels.h"
 #include "kernels/cuda/dispatch/launch.h"
 
 namespace cinch::cuda {
@@ -24,6 +25,11 @@ Kernel<ProbeLaunch> kernelFor(ElementType type) {
 }
 
 }  // namespace
+
+void listProbeKernels(KernelList& kernels) {
+  for (const ElementType type : {ElementType::fp32, ElementType::fp16, ElementType::bf16})
+    add(kernels, kernelFor(type));
+}
 
 int launchProbe(const ProbeLaunch* launch, void* stream) {
   const auto kernel = kernelFor(launch->call.type);

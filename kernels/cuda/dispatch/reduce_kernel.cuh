@@ -4,6 +4,7 @@
 #include "kernels/cuda/agent/reduce_agent.cuh"
 #include "kernels/cuda/dispatch/dispatch.cuh"
 #include "kernels/cuda/dispatch/kernel_bounds.cuh"
+#include "kernels/cuda/dispatch/kernels.h"
 
 namespace cinch::cuda {
 
@@ -25,6 +26,14 @@ Kernel<ReduceLaunch> reduceKernelOf(const ReduceLaunch& launch) {
   if (launch.ownCodes) return reduceIntoValuesKernel<Elements, Codecs, Parts::ofTwoCodes>;
   if (launch.values) return reduceIntoValuesKernel<Elements, Codecs, Parts::ofRanks>;
   return reduceKernel<Elements, Codecs>;
+}
+
+// All that it chooses from.
+template <class Elements, class Codecs>
+void addReduceKernels(KernelList& kernels) {
+  add(kernels, reduceIntoValuesKernel<Elements, Codecs, Parts::ofTwoCodes>);
+  add(kernels, reduceIntoValuesKernel<Elements, Codecs, Parts::ofRanks>);
+  add(kernels, reduceKernel<Elements, Codecs>);
 }
 
 // That of the launch's type and codec, of reduce_plain.cu; null for a codec that has none of its

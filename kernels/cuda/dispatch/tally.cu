@@ -1,5 +1,6 @@
 #include "kernels/cuda/agent/tally_agent.cuh"
 #include "kernels/cuda/dispatch/dispatch.cuh"
+#include "kernels/cuda/dispatch/kernels.h"
 #include "kernels/cuda/dispatch/launch.h"
 
 namespace cinch::cuda {
@@ -29,6 +30,16 @@ Kernel<TallyLaunch> kernelFor(const TallyLaunch& launch) {
 }
 
 }  // namespace
+
+void listTallyKernels(KernelList& kernels) {
+  const auto addOf = [&]<ElementType type>() {
+    add(kernels, tallyKernel<Elements<type>, false>);
+    add(kernels, tallyKernel<Elements<type>, true>);
+  };
+  addOf.template operator()<ElementType::fp32>();
+  addOf.template operator()<ElementType::fp16>();
+  addOf.template operator()<ElementType::bf16>();
+}
 
 int launchTally(const TallyLaunch* launch, void* stream) {
   const auto kernel = kernelFor(*launch);

@@ -103,6 +103,20 @@ class Hosts(Base):
                 self.assertEqual(outcomes[rank].status, 1, outcomes[rank].output)
 
 
+class OldGpu(Base):
+    """A rank whose GPU Cinch has no machine code for: all pass, and it is named."""
+
+    def test_all_pass_and_the_gpu_is_named(self):
+        for old in (0, 1):
+            outcomes = launch(2, env={"CINCH_CODEC": "q4"}, rank_env={old: {"CINCH_EMULATOR_CAPABILITY": "7.0"}},
+                              count=50000)
+            self.assert_done(outcomes)
+            self.assert_identical(outcomes)
+            for outcome in outcomes:
+                self.assertLess(max(nmse for nmse, _, _ in calls(outcome)), 1e-5)
+                self.assertRegex(outcome.output, f"rank {old} .*no machine code for .*compute capability 7.0.*support.md")
+
+
 class OneHost(Base):
     """All ranks on one host: what joins their devices decides, alike on all of them."""
 

@@ -226,6 +226,33 @@ void threadsWithCommunicators(const World& world) {
   for (const ncclComm_t comm : comms) CHECK(ncclCommDestroy(comm));
 }
 
+// A pipeline's receive runs on rank 0's device and waits for what rank 1 sends only after its own
+// part of a sum. Neither rank may wait for its device in between, whatever the sum does for the
+// first time.
+void sumBesideAReceive(const World& world) {
+  const ncclComm_t sums = makeWorldComm(world, "sums");
+  const ncclComm_t pipeline = makeWorldComm(world, "pipeline");
+  const cudaStream_t sumStream = makeStream(), pipelineStream = makeStream();
+  Floats values(kCount), handedOn(1000);
+  for (int call = 0; call < kCalls; ++call) {
+    values.fill(world.rank, call, sumStream);
+    handedOn.fill(world.rank, call, pipelineStream);
+    if (world.rank == 0)
+      CHECK(ncclRecv(handedOn.data(), 1000, ncclFloat32, 1, pipeline, pipelineStream));
+    CHECK(
+        ncclAllReduce(values.data(), values.data(), kCount, ncclFloat32, ncclSum, sums, sumStream));
+    if (world.rank == 1)
+      CHECK(ncclSend(handedOn.data(), 1000, ncclFloat32, 0, pipeline, pipelineStream));
+    await(sums, sumStream);
+    await(pipeline, pipelineStream);
+    expectStep(call, values.read(sumStream), sumOf(everybody(world), call), "sum");
+    expectExact(
+        handedOn.read(pipelineStream), [&](size_t i) { return valueOf(1, call, i); }, "handed on");
+  }
+  CHECK(ncclCommDestroy(sums));
+  CHECK(ncclCommDestroy(pipeline));
+}
+
 ncclConfig_t nonBlocking() {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -375,6 +402,7 @@ const std::vector<Case>& communicatorCases() {
       {"communicator-ranks-as-threads", 2, ranksAsThreads},
       {"communicator-ranks-of-one-thread", 2, ranksOfOneThread},
       {"communicator-threads", 2, threadsWithCommunicators},
+      {"communicator-sum-beside-a-receive", 2, sumBesideAReceive},
       {"communicator-non-blocking", 2, nonBlockingLife},
       {"communicator-non-blocking-groups", 2, nonBlockingGroups},
       {"communicator-abort-from-another-thread", 2, abortFromAnotherThread},

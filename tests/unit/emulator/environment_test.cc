@@ -52,5 +52,18 @@ TEST(LinksSetting, hasTwoNames) {
   EXPECT_EQ(links(), Links::unknown);
 }
 
+TEST(Capability, isOneNumberForMajorAndMinor) {
+  const auto capabilityWith = [](const char* text) {
+    setenv("CINCH_EMULATOR_CAPABILITY", text, 1);
+    return capability();
+  };
+  EXPECT_EQ(capabilityWith("7.0"), 70);
+  EXPECT_EQ(capabilityWith("12.1"), 121);
+  for (const char* text : {"", "9", "9.", ".9", "9.10", "-7.0", "7.-1", "7.0x", "0.5", "seven"})
+    EXPECT_EQ(capabilityWith(text), 90) << text;
+  unsetenv("CINCH_EMULATOR_CAPABILITY");
+  EXPECT_EQ(capability(), 90);
+}
+
 }  // namespace
 }  // namespace cinch::emulator

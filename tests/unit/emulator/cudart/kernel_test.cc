@@ -1,6 +1,11 @@
 // What programs ask about kernels, and what cannot be on a CPU.
 #include <cuda_profiler_api.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
 #include "tests/unit/emulator/cudart/support.h"
 
 namespace cinch::cudart {
@@ -38,6 +43,41 @@ TEST(Occupancy, wrongQuestionsAreErrors) {
       &nBlocks, &kernel, 32, 0, cudaOccupancyDisableCachingOverride));
   EXPECT_CUDA(cudaErrorInvalidValue,
               cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&nBlocks, &kernel, 32, 0, 2));
+  cudaGetLastError();
+}
+
+// Whether asking for the kernel's attributes returns while the device has work that does not end.
+bool loadsBesideWork(const void* which) {
+  Gate gate;
+  const TestStream stream;
+  gate.block(stream);
+  std::atomic<bool> isLoaded = false;
+  std::thread asking([&] {
+    cudaFuncAttributes attributes;
+    EXPECT_CUDA_OK(cudaFuncGetAttributes(&attributes, which));
+    isLoaded = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const bool hasReturned = isLoaded;
+  gate.open();
+  asking.join();
+  return hasReturned;
+}
+
+TEST(KernelLoading, waitsForTheDeviceOnceWhereItIsLazy) {
+  static const char first = 0, second = 0;
+  EXPECT_FALSE(loadsBesideWork(&first));
+  EXPECT_TRUE(loadsBesideWork(&first)) << "it is loaded by now";
+  setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+  EXPECT_TRUE(loadsBesideWork(&second));
+  unsetenv("CUDA_MODULE_LOADING");
+}
+
+TEST(KernelLoading, needsMachineCode) {
+  setenv("CINCH_EMULATOR_CAPABILITY", "7.0", 1);
+  cudaFuncAttributes attributes;
+  EXPECT_CUDA(cudaErrorNoKernelImageForDevice, cudaFuncGetAttributes(&attributes, &kernel));
+  unsetenv("CINCH_EMULATOR_CAPABILITY");
   cudaGetLastError();
 }
 

@@ -215,6 +215,10 @@ DeviceTable makeTable() {
   t.pciBusId = [](char* text, int size) {
     return snprintf(text, static_cast<size_t>(size), "0000:01:00.0") > 0 ? 0 : kInjected;
   };
+  t.deviceName = [](char* text, int size) {
+    return snprintf(text, static_cast<size_t>(size), "a GPU") > 0 ? 0 : kInjected;
+  };
+  t.loadKernels = [] { return record("loadKernels"); };
   t.nvlinks = [](int*) { return kInjected; };  // not known
   t.allocate = allocate;
   t.release = release;

@@ -96,6 +96,26 @@ TEST_F(BoundTableTest, OperationsReachTheRuntime) {
   EXPECT_EQ(runtimeCalls(), expected);
 }
 
+TEST_F(BoundTableTest, NamesTheDevice) {
+  char text[64];
+  EXPECT_EQ(table_->deviceName(text, sizeof text), 0);
+  EXPECT_STREQ(text, "the emulated device (compute capability 9.0)");
+}
+
+// One of each kind of launch, and each launch asks for its own.
+TEST_F(BoundTableTest, LoadsWhatLaunchesAskFor) {
+  EXPECT_EQ(table_->loadKernels(), 0);
+  const std::set<const void*> kernels = loadedKernels();
+  EXPECT_EQ(kernels.size(), 6u);
+  const TallyLaunch nothing = {.values = nullptr,
+                               .others = nullptr,
+                               .count = 0,
+                               .type = ElementType::fp32,
+                               .tallies = nullptr};
+  EXPECT_EQ(table_->tally(&nothing, nullptr), 0);
+  EXPECT_EQ(loadedKernels(), kernels);
+}
+
 TEST_F(BoundTableTest, OnlyCapturesHaveIds) {
   uint64_t id = 1;
   EXPECT_EQ(table_->captureId(nullptr, &id), 0);

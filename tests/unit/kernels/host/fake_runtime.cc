@@ -13,6 +13,11 @@ std::vector<std::string>& runtimeCalls() {
   return calls;
 }
 
+std::set<const void*>& loadedKernels() {
+  static std::set<const void*> kernels;
+  return kernels;
+}
+
 namespace {
 int note(const char* name) {
   runtimeCalls().push_back(name);
@@ -39,6 +44,14 @@ FAKE int cudaSetDevice(int device) {
 FAKE int cudaDeviceGetPCIBusId(char* text, int size, int device) {
   std::snprintf(text, static_cast<size_t>(size), "0000:%02x:00.0", device);
   return note("cudaDeviceGetPCIBusId");
+}
+FAKE int cudaDeviceGetAttribute(int* value, int attribute, int) {
+  *value = attribute == 75 ? 9 : 0;
+  return note("cudaDeviceGetAttribute");
+}
+FAKE int cinchEmulatorLoadKernel(const void* kernel) {
+  cinch::test::loadedKernels().insert(kernel);
+  return 0;
 }
 FAKE int cudaMalloc(void** memory, size_t nBytes) {
   *memory = std::malloc(nBytes);

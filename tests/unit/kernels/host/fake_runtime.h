@@ -2,6 +2,7 @@
 // looks for. Everything happens at once; each call is remembered by name.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,5 +18,8 @@ inline void* const kBrokenStream = reinterpret_cast<void*>(32);
 
 // Names of the runtime functions called since the list was cleared.
 std::vector<std::string>& runtimeCalls();
+
+// What was loaded as a kernel.
+std::set<const void*>& loadedKernels();
 
 }  // namespace cinch::test

@@ -15,7 +15,7 @@ struct HostFunction {
   void* argument;
 };
 std::deque<HostFunction> pending;
-int launchError = 0;
+int launchError = 0, loadError = 0;
 
 int fakeLaunchHostFunc(void* stream, void (*function)(void*), void* argument) {
   if (launchError == 0) pending.push_back({stream, function, argument});
@@ -70,10 +70,11 @@ class LaunchQueueTest : public testing::Test {
   void SetUp() override {
     pending.clear();
     encodedSlots.clear();
-    nReduced = nDecoded = nProbed = nTallied = nSummed = launchError = createError = retainError =
-        0;
+    nReduced = nDecoded = nProbed = nTallied = nSummed = launchError = loadError = createError =
+        retainError = 0;
     capturingStream = nullptr;
     runtime_.cudaLaunchHostFunc = fakeLaunchHostFunc;
+    runtime_.cinchEmulatorLoadKernel = [](const void*) { return loadError; };
     runtime_.cudaStreamGetCaptureInfo = fakeGetCaptureInfo;
     runtime_.cudaUserObjectCreate = fakeCreate;
     runtime_.cudaUserObjectRelease = fakeRelease;
@@ -184,6 +185,12 @@ TEST_F(LaunchQueueTest, AFailedLaunchIsReportedAndLeavesNothingBehind) {
   EXPECT_EQ(records.size(), 64u);
   runPending();
   EXPECT_EQ(encodedSlots.size(), 64u);
+}
+
+TEST_F(LaunchQueueTest, WhatCannotBeLoadedIsNotEnqueued) {
+  loadError = kNoMachineCode;
+  EXPECT_EQ(enqueue(encodeOf(1), nullptr), kNoMachineCode);
+  EXPECT_TRUE(pending.empty());
 }
 
 TEST_F(LaunchQueueTest, AGraphRunsItsLaunchAgainAndAgain) {

@@ -1,0 +1,59 @@
+#include "emulator/cudart/kernel_loading.h"
+
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <shared_mutex>
+#include <string_view>
+#include <utility>
+
+#include "emulator/cudart/device.h"
+#include "emulator/cudart/stream.h"
+#include "emulator/environment.h"
+
+namespace cinch::cudart {
+namespace {
+
+constexpr int kOldestCapability = 75;
+
+bool isEager() {
+  const char* const mode = std::getenv("CUDA_MODULE_LOADING");
+  return mode != nullptr && std::string_view(mode) == "EAGER";
+}
+
+// Which kernels have been loaded, by device. Never destroyed, since workers may run while the
+// process exits.
+class Loaded {
+ public:
+  bool has(int device, const void* kernel) const {
+    const std::shared_lock lock(mutex_);
+    return kernels_.contains({device, kernel});
+  }
+  void add(int device, const void* kernel) {
+    const std::unique_lock lock(mutex_);
+    kernels_.emplace(device, kernel);
+  }
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::set<std::pair<int, const void*>> kernels_;
+};
+
+Loaded& loaded() {
+  static Loaded* const all = new Loaded;
+  return *all;
+}
+
+}  // namespace
+
+cudaError_t loadKernel(const void* kernel) {
+  if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
+  if (emulator::capability() < kOldestCapability) return cudaErrorNoKernelImageForDevice;
+  const int device = useDevice();
+  if (loaded().has(device, kernel)) return cudaSuccess;
+  if (!isEager()) synchronizeDevice();
+  loaded().add(device, kernel);
+  return cudaSuccess;
+}
+
+}  // namespace cinch::cudart
