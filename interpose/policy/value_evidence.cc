@@ -109,8 +109,11 @@ double scaleOf(const SampledCall& call, double n) {
 
 // Each rank gives a mean that is common to all ranks and steps, and noise of its own, of whose
 // square an n-th is left in the average of n ranks. Successive averages have the mean in common;
-// the noise is what they differ by, and what a rank differs by from an average.
+// the noise is what they differ by, and what a rank differs by from an average. Of what grows from
+// step to step this says nothing.
 bool areSteady(const SampledCall& before, const SampledCall& call, double n) {
+  const double power = productOf(before.output, before.output);
+  if (productOf(call.output, call.output) > kMostGrowth * power) return true;
   const double common = std::max(productOf(before.output, call.output), 0.0);
   const auto isLittle = [common](double noise) {
     return noise <= kLeastNoise * kLeastNoise * common;

@@ -165,6 +165,19 @@ Job weights(double change, int nRanks, bool averages = true) {
           }};
 }
 
+// Weights whose training runs away have little in common with the last ones, but are larger.
+TEST(JudgeValues, NoiseThatGrowsIsSteady) {
+  for (const int nRanks : {2, 5, 8})
+    for (const double growth : {0.2, 0.8, 1.0, 1.3, 4.0}) {
+      Noise draw(5);
+      const Job job{.nRanks = nRanks, .averages = true, .inputOf = [&](int, int step) {
+                      return draw(std::pow(growth, step));
+                    }};
+      const bool grows = growth * growth > kMostGrowth;
+      EXPECT_EQ(job.judge(), grows ? ValueVerdict::steady : ValueVerdict::unsuspicious) << growth;
+    }
+}
+
 TEST(JudgeValues, WeightsAreAlikeAndFartherApartSteady) {
   for (const int nRanks : {2, 5, 8})
     for (const bool averages : {false, true}) {
