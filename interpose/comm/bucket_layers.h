@@ -10,6 +10,7 @@
 
 #include "interpose/comm/comm_resources.h"
 #include "interpose/comm/ddp_ear.h"
+#include "interpose/policy/evidence.h"
 #include "interpose/policy/sequence.h"
 
 namespace cinch {
@@ -46,12 +47,9 @@ class BucketLayers {
   BucketLayout of(const std::vector<GradientCall>& period, uint64_t count,
                   std::optional<uint32_t> slot);
 
-  // Whether PyTorch DDP's messages say of which layers that bucket is. As of(); without a period
-  // the count must do.
-  bool areNamedByDdp(const std::vector<GradientCall>& period, uint64_t count, uint32_t slot) {
-    const auto known = period.empty() ? std::nullopt : std::optional(slot);
-    return !stated_.areStated && !of(period, count, known).empty();
-  }
+  // What PyTorch DDP's messages say of that bucket, and of the others of its period. As of();
+  // without a period the count must do.
+  DdpClaim claimOf(const std::vector<GradientCall>& period, uint64_t count, uint32_t slot);
 
  private:
   using Calls = std::vector<GradientCall>;

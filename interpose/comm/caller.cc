@@ -17,10 +17,11 @@ namespace {
 // anything: "pt_autograd_0".
 constexpr std::string_view kAutogradThread = "pt_autograd_";
 
-// Where the first reduction from such a thread was, and whether there were others elsewhere.
-// Communicators that have ended count as well: what is in doubt passes.
+// Where the first reduction was, and whether there were others elsewhere. Communicators that have
+// ended count as well: what is in doubt passes.
 std::atomic<const CommResources*> firstComm{nullptr};
 std::atomic<bool> areSeveral{false};
+std::atomic<bool> isFromAutograd{false};  // one of them
 
 thread_local ScatteredShard scattered;
 
@@ -40,7 +41,8 @@ Caller currentCaller() {
   return caller;
 }
 
-void noteAutogradReduction(const CommResources& comm) {
+void noteReduction(const CommResources& comm, Caller caller) {
+  if (caller == Caller::autograd && !isFromAutograd.load()) isFromAutograd.store(true);
   if (firstComm.load() == &comm) return;
   const CommResources* first = nullptr;
   const bool isFirst = firstComm.compare_exchange_strong(first, &comm);
@@ -48,11 +50,12 @@ void noteAutogradReduction(const CommResources& comm) {
 }
 
 bool reducesFromAutograd() {
-  return firstComm.load() != nullptr;
+  return isFromAutograd.load();
 }
 
-bool reducesFromAutogradBeside(const CommResources& comm) {
-  return areSeveral.load() || (reducesFromAutograd() && firstComm.load() != &comm);
+bool reducesBeside(const CommResources& comm) {
+  const CommResources* const first = firstComm.load();
+  return areSeveral.load() || (first != nullptr && first != &comm);
 }
 
 bool hasAutogradThreads() {

@@ -22,12 +22,13 @@ enum class SiteFinding : uint8_t {
 };
 using SharedFinding = std::shared_ptr<const std::atomic<SiteFinding>>;
 
-// A thread of PyTorch's autograd engine makes a large reduction of floating-point values on the
-// communicator that has these resources. Thread-safe.
-void noteAutogradReduction(const CommResources& comm);
-// Whether one has, on any communicator of the process; and on another one than this.
+// A large reduction of floating-point values is made on the communicator that has these resources.
+// Thread-safe.
+void noteReduction(const CommResources& comm, Caller caller);
+// Whether a thread of PyTorch's autograd engine has made one on any communicator of the process;
+// and whether any thread has on another one than this.
 bool reducesFromAutograd();
-bool reducesFromAutogradBeside(const CommResources& comm);
+bool reducesBeside(const CommResources& comm);
 // Whether the process has threads of PyTorch's autograd engine: it has trained something. Asks the
 // system: not on the call path.
 bool hasAutogradThreads();

@@ -75,15 +75,17 @@ StepExam::Noted StepExam::note(uint32_t position, const CallOrigin& origin,
   if (call.isReduction) {
     const Site& site = sites_[call.slot];
     const bool isTaken = site.phase == Phase::decided && isGradient(site.outcome);
-    const void* const parameters = buffer.parameters_dev;
     const bool isOther =
-        parameters != nullptr && std::ranges::count(site.measured, parameters) == 0;
+        buffer.data_dev != nullptr && std::ranges::count(site.measured, buffer.data_dev) == 0;
     std::optional<Evidence>& contrary = noted.contrary;
     if (isTaken && !evidence_.hasSeen(call.slot, origin.caller)) contrary = Evidence::anotherThread;
-    if (isTaken && isOther && site.outcome == Evidence::wholeModel) contrary = Evidence::parameters;
+    if (isTaken && isOther && site.outcome == Evidence::wholeModel)
+      contrary = Evidence::anotherBuffer;
     if (isTaken && origin.reducesBeside && site.outcome == Evidence::autogradAlone)
       contrary = Evidence::ambiguous;
   }
+  if (call.isReduction && sites_[call.slot].phase == Phase::measuring)
+    sites_[call.slot].measured.push_back(buffer.data_dev);
   evidence_.note(position, origin);
   scattered_[position] = buffer.scattered;
   return noted;
@@ -132,7 +134,6 @@ void StepExam::beginCall(uint32_t site, const DeviceValues& input, void* stream)
   const std::lock_guard lock(mutex_);
   Site& measured = sites_[site];
   if (measured.phase != Phase::measuring || std::exchange(measured.isOpen, true)) return;
-  measured.measured.push_back(input.data_dev);
   samples_.begin(site, measured.nextSample(), input, stream);
 }
 

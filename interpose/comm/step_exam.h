@@ -31,8 +31,8 @@ namespace cinch {
 
 // What a rank knows of a call's buffer.
 struct BufferOrigin {
-  const void* parameters_dev = nullptr;  // itself, where it held parameters once
-  SharedFinding scattered{};             // of the ReduceScatter that has just filled it
+  const void* data_dev = nullptr;  // itself, where it is known
+  SharedFinding scattered{};       // of the ReduceScatter that has just filled it
 };
 
 class StepExam {
@@ -59,7 +59,7 @@ class StepExam {
 
   // The call at that position of the period is being made. `contrary` to the outcome: its site was
   // found to be a gradient when other threads made its calls, or by the size of the model in other
-  // buffers, or while autograd threads reduced on no other communicator.
+  // buffers, or while nothing large was reduced on another communicator.
   struct Noted {
     std::optional<uint32_t> site{};  // of the call, where it has one
     bool isGather = false;           // that is measured, and not voted on

@@ -26,7 +26,6 @@ StepTracker::Observed StepTracker::observe(const Signature& signature,
                                            const void* buffer_dev, int root) {
   const ListGathers::Call made{signature, index, isLarge};
   const CallOrigin origin = originOf(made);
-  noteParameters(signature, isLarge, buffer_dev);
   // Before the first reduction the ranks share parameters, each its own perhaps.
   const bool isHeld = listGathers_.hold(made, root, sequence().hasReduced());
   for (const auto& broadcast : listGathers_.released())
@@ -39,8 +38,7 @@ StepTracker::Observed StepTracker::observe(const Signature& signature,
   const auto expected = isLost ? whileLost : call.place;
   if (!expected) return call;
   if (!openExam(*expected, isLost)) return call;
-  const BufferOrigin buffer{parameters_.contains(buffer_dev) ? buffer_dev : nullptr,
-                            shardOfAnother(resources_, buffer_dev, signature.count)};
+  const BufferOrigin buffer{buffer_dev, shardOfAnother(resources_, buffer_dev, signature.count)};
   const auto noted = exam_->note(expected->position, origin, buffer);
   call.contrary = noted.contrary;
   if (noted.site) call.exam = {exam_, *noted.site, noted.isGather, buffer.scattered};
@@ -50,7 +48,7 @@ StepTracker::Observed StepTracker::observe(const Signature& signature,
 CallOrigin StepTracker::originOf(const ListGathers::Call& call) {
   const auto& [signature, index, isLarge] = call;
   CallOrigin origin = callers_.note(signature, index, isLarge, currentCaller());
-  origin.reducesBeside = reducesFromAutogradBeside(resources_);
+  origin.reducesBeside = reducesBeside(resources_);
   return origin;
 }
 
@@ -65,14 +63,6 @@ void StepTracker::commit() {
   sequence_.commit();
 }
 
-void StepTracker::noteParameters(const Signature& signature, bool isLarge, const void* buffer_dev) {
-  // As many tensors as there may be signatures.
-  if (parameters_.size() == SignatureTable::kMaxSignatures || buffer_dev == nullptr) return;
-  const bool isOfFloats = isLarge && isCompressibleType(signature.dataType);
-  if (signature.kind == CallKind::broadcast && isOfFloats && !sequence().hasReduced())
-    parameters_.insert(buffer_dev);
-}
-
 // A new period is examined, and one that goes on after a surprise anew: the program may do
 // something else now. The epoch in which it will go on is the next one.
 bool StepTracker::openExam(const Place& place, bool isLost) {
@@ -80,7 +70,9 @@ bool StepTracker::openExam(const Place& place, bool isLost) {
   if (!exam_ || exam_->period != sequence().learned()) {
     if (isLost) return false;
     closeExam();
-    exam_ = std::make_shared<StepExam>(sequence().learned(), epoch, sequence().step(), resources_,
+    TrainingStep step = sequence().step();
+    step.nRanks = static_cast<uint64_t>(nRanks_);
+    exam_ = std::make_shared<StepExam>(sequence().learned(), epoch, std::move(step), resources_,
                                        nRanks_);
   }
   if (exam_->epoch() != epoch) exam_->reopen(epoch);

@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <optional>
-#include <unordered_set>
 #include <vector>
 
 #include "interpose/comm/passthrough_notice.h"
@@ -57,7 +56,6 @@ class StepTracker {
   void closeExam();
   CallOrigin originOf(const ListGathers::Call& call);
   void noteGather(const ListGathers::Call& last);  // that ended with this call
-  void noteParameters(const Signature& signature, bool isLarge, const void* buffer_dev);
 
   const CommResources& resources_;
   const int nRanks_;
@@ -65,9 +63,6 @@ class StepTracker {
   TentativeSequence sequence_;
   Callers callers_;
   std::shared_ptr<StepExam> exam_;  // of the learned period
-  // Buffers that were broadcast before the first reduction. Where their memory was freed and holds
-  // gradients now, these have been measured there.
-  std::unordered_set<const void*> parameters_;
 };
 
 }  // namespace cinch

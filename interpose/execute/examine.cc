@@ -50,7 +50,7 @@ class ExamVotes {
   void cast(const StepExam::Attempt& attempt, bool hasAutograd) const {
     const ProcessFacts process{
         .reducesFromAutograd = reducesFromAutograd(),
-        .isNamedByDdp = isNamedByDdp(attempt.site),
+        .ddp = claimOf(attempt.site),
         .hasAutogradThreads = hasAutograd,
         .codesGathers = processParams().params.allGather,
     };
@@ -69,9 +69,9 @@ class ExamVotes {
     return isSent && channel.castVote(topic, yes).ok();
   }
 
-  bool isNamedByDdp(uint32_t site) const {
-    if (comm_->layers() == nullptr) return false;
-    return comm_->layers()->areNamedByDdp(period_, step_->countOf(site), site);
+  DdpClaim claimOf(uint32_t site) const {
+    if (comm_->layers() == nullptr) return DdpClaim::nothing;
+    return comm_->layers()->claimOf(period_, step_->countOf(site), site);
   }
 
   std::shared_ptr<CommState> comm_;

@@ -90,7 +90,7 @@ void noteCaller(const CommState& comm, const Collective& call) {
   constexpr uint64_t kFewBytes = 32 << 10;
   if (!reduces(call.kind) || !isCompressibleType(call.type)) return;
   if (call.count * bytesOf(call.type) < kFewBytes) return;
-  if (currentCaller() == Caller::autograd) noteAutogradReduction(comm.resources);
+  noteReduction(comm.resources, currentCaller());
 }
 
 // Nothing where nobody looks at it.

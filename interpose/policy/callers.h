@@ -32,8 +32,8 @@ struct CallOrigin {
   // Others have reduced or gathered nothing large for longer than a step, or never; or each call
   // once, which autograd threads have made since.
   bool isAutogradAlone = false;
-  // Autograd threads reduce on another communicator of the process, too: gradients there, perhaps,
-  // and those of split layers' inputs here.
+  // Something large is reduced on another communicator of the process, too: gradients there,
+  // perhaps, and those of split layers' inputs here.
   bool reducesBeside = false;
 };
 

@@ -35,12 +35,15 @@ constexpr EvidenceText kEvidence[] = {
     {CallClass::activation, "the same call comes from autograd threads and from others"},
     {CallClass::activation, "as many values are broadcast in each step"},
     {CallClass::other, "it comes from another thread than the gradients of this process"},
-    {CallClass::state, "its buffer was broadcast at the start, as parameters are"},
     {CallClass::unknown, "the calls repeat themselves, but may be less than a step"},
     {CallClass::unknown, "all reductions of a step are alike, which averaged weights are, too"},
     {CallClass::unknown, "the reductions of a step are not those of a whole model"},
     {CallClass::unknown, "nearly all of its values are zero"},
     {CallClass::unknown, "ranks and steps have more in common than they differ by, as weights do"},
+    {CallClass::unknown, "PyTorch DDP has sent its buckets, and this is none of them"},
+    {CallClass::unknown,
+     "PyTorch reduces it outside of the backward pass, as averages and statistics are"},
+    {CallClass::unknown, "it comes from another buffer than what was measured"},
     {CallClass::unknown, "another rank sees what contradicts it"},
 };
 
@@ -62,7 +65,6 @@ Reason reasonOf(Evidence evidence) {
   switch (evidence) {
     case Evidence::alike:
     case Evidence::besideVetoes:
-    case Evidence::parameters:
       return Reason::state;
     case Evidence::bothThreads:
     case Evidence::broadcastInStep:
@@ -125,6 +127,25 @@ void TrainingStep::watchGathers() {
                        std::ranges::none_of(calls, isSame);
     if (gather.isWatched) gather.slot = site++;
   }
+}
+
+bool TrainingStep::isGatheredNext() const {
+  uint64_t gathered = 0;
+  size_t nTurns = 0;  // from reductions to gathers
+  bool isAfterReduction = false;
+  // Round and round: the period may begin anywhere.
+  for (size_t i = 0; i < 2 * calls.size(); ++i) {
+    const Call& call = calls[i % calls.size()];
+    const bool isSecondRound = i >= calls.size();
+    if (call.isGather && isSecondRound) gathered += call.signature.count;
+    if (call.isGather && isSecondRound && isAfterReduction) ++nTurns;
+    if (call.isGather || call.isReduction) isAfterReduction = call.isReduction;
+  }
+  return nTurns == 1 && isWhole(gathered * nRanks);
+}
+
+bool TrainingStep::isEachSlotCalledOnce() const {
+  return std::ranges::count_if(calls, &Call::isReduction) == static_cast<ptrdiff_t>(nSlots());
 }
 
 StepEvidence::StepEvidence(TrainingStep step)
@@ -236,11 +257,13 @@ Evidence StepEvidence::fromAutograd(uint32_t slot, const ProcessFacts& process) 
   const Signature& signature = reductionOf(slot).signature;
   if (signature.kind == CallKind::reduceScatter) return ofShards(slot, process);
   if (isBroadcastInStep(signature.count)) return Evidence::broadcastInStep;
+  if (process.ddp == DdpClaim::isBeside) return Evidence::besideDdp;
   const bool areAlone = areAllFromAutograd();
-  if (process.isNamedByDdp && !(areAlone && step_.isPlaced)) return Evidence::ddpMessages;
+  const bool isNamed = process.ddp == DdpClaim::isOwn;
+  if (isNamed && !(areAlone && step_.isPlaced)) return Evidence::ddpMessages;
   if (!step_.isPlaced && areAlone && process.isOfShard) return Evidence::ofShard;
-  if (!step_.isPlaced)
-    return areAlone && isAutogradAlone_ ? Evidence::autogradAlone : Evidence::ambiguous;
+  const bool isOfNoModel = areAlone && isAutogradAlone_ && process.ddp != DdpClaim::unclear;
+  if (!step_.isPlaced) return isOfNoModel ? Evidence::autogradAlone : Evidence::ambiguous;
   if (areAlone) return Evidence::autogradThreads;
   uint64_t model = valuesFrom(true);
   if (!step_.isWhole(model)) {
@@ -302,8 +325,11 @@ Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process)
   }
   if (isBroadcastInStep(reductionOf(slot).signature.count)) return Evidence::broadcastInStep;
   const bool isAllReduce = reductionOf(slot).signature.kind == CallKind::allReduce;
-  if (isAllReduce && process.isNamedByDdp) return Evidence::ddpMessages;
+  if (isAllReduce && process.ddp == DdpClaim::isOwn) return Evidence::ddpMessages;
+  if (isAllReduce && process.ddp == DdpClaim::isBeside) return Evidence::besideDdp;
+  if (process.hasAutogradThreads && !step_.isGatheredNext()) return Evidence::outsideBackward;
   if (!hasTwoSignatures()) return Evidence::oneSignature;
+  if (!step_.isEachSlotCalledOnce()) return Evidence::notTheModel;
   return ofWholeModel();
 }
 

@@ -10,8 +10,9 @@
 //                                                                   is from elsewhere, or these
 //                                                                   alone are the model
 //   AllReduce      ambiguous              autograd threads          nothing large has come from
-//                                                                   elsewhere lately, nor do they
-//                                                                   reduce on other communicators
+//                                                                   elsewhere lately, nor on other
+//                                                                   communicators, and DDP does
+//                                                                   not wrap another model here
 //   AllReduce      known                  another thread, the last  autograd's and this one are
 //                                         of a step                 the model, and not without it
 //   ReduceScatter  known                  autograd threads          what is gathered in shards as
@@ -28,14 +29,20 @@
 //   AllReduce      ambiguous              autograd threads          it is what a ReduceScatter of
 //                                                                   gradients has just returned
 //                                                                   elsewhere
-//   any            known                  others, in a process      two different signatures, the
-//                                         that reduces nothing      model without counts, and
-//                                         from autograd threads     much noise in all of them
-//   AllReduce      known                  the same                  DDP has sent these buckets
+//   any            known                  a process without         two different signatures, the
+//                                         autograd threads          model once and without counts,
+//                                                                   and much noise in all of them
+//   any            known                  others, in one that has   the same, and the model is
+//                                         them and reduces nothing  gathered in parts after it
+//                                         from there
+//   AllReduce      known                  others, in a process      DDP has sent these buckets
+//                                         that reduces nothing
+//                                         from autograd threads
 //   AllReduce      known or ambiguous     autograd threads          DDP has sent these buckets
 //
 // A veto by values (value_evidence.h) is stronger than any of them, and so are the same signature
-// from both sorts of threads, and a broadcast of as many values in each step: activations.
+// from both sorts of threads, and a broadcast of as many values in each step: activations. Where
+// DDP's messages name buckets of a step, no other AllReduce of it is a gradient.
 //
 // Pure. Threads and values are a rank's own affair, so that its finding may only go into a vote.
 #pragma once
@@ -72,13 +79,15 @@ enum class Evidence : uint8_t {
   bothThreads,
   broadcastInStep,
   anotherThread,
-  parameters,
   // Neither.
   ambiguous,
   oneSignature,
   notTheModel,
   tooFewValues,
   steady,
+  besideDdp,
+  outsideBackward,
+  anotherBuffer,
   anotherRank,  // has vetoed
 };
 CallClass classOf(Evidence evidence);
@@ -122,6 +131,7 @@ struct TrainingStep {
   bool isPlaced = false;    // positions are known, else ambiguous
   bool isSharded = false;   // the model is reduced into shards, which are gathered
   uint64_t parameters = 0;  // that were broadcast: the model, where it is not sharded
+  uint64_t nRanks = 0;      // of the communicator
 
   // Of a step in shards, or where positions say nothing: gathers of as many values as a
   // ReduceScatter returns, one of each size.
@@ -130,14 +140,29 @@ struct TrainingStep {
   uint32_t nSlots() const;  // of reductions
   uint32_t nSites() const;  // and of gathers that are watched
   bool isWhole(uint64_t reduced) const { return isModel(reduced, parameters); }
+  // Whether the model is gathered in parts after all reductions, as ZeRO's optimizer states leave
+  // it.
+  bool isGatheredNext() const;
+  // What is called several times may be a gradient and something else of its size, such as
+  // curvature or differences of gradients.
+  bool isEachSlotCalledOnce() const;
+};
+
+// What PyTorch DDP's messages say of a bucket.
+enum class DdpClaim : uint8_t {
+  nothing,
+  isOwn,     // it is one of DDP's
+  isBeside,  // others of the step are DDP's, and it is none of them
+  unclear,   // it has sent how it fills buckets, but none of the step's calls is known to be one
 };
 
 // What a rank knows beside the step itself.
 struct ProcessFacts {
   bool reducesFromAutograd = false;  // on any communicator
-  bool isNamedByDdp = false;         // rank 0: DDP's messages name the bucket
-  bool hasAutogradThreads = false;   // that reduce something or not
-  bool codesGathers = false;         // the user says that what is gathered are weights
+  // Rank 0: what DDP's messages say of the bucket.
+  DdpClaim ddp = DdpClaim::nothing;
+  bool hasAutogradThreads = false;  // that reduce something or not
+  bool codesGathers = false;        // the user says that what is gathered are weights
   // The slot's last calls reduced what a ReduceScatter of gradients had just returned to the same
   // thread, on another communicator.
   bool isOfShard = false;

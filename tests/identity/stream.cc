@@ -13,12 +13,14 @@ Stream::Stream(uint64_t seed, const Disabled& disabled)
     : random(seed),
       nRanks(random.intBetween(2, 8)),
       hasAutograd(!random.oneIn(3)),
+      isPyTorch(hasAutograd || random.oneIn(4)),
       type(random.oneIn(2) ? ncclFloat32 : ncclBfloat16),
       op(drawOp(random)),
       weights_(content(weights(random))),
       job_({.nRanks = nRanks,
             .vetoes = disabled.vetoes,
             .runs = {kRun},
+            .hasAutogradThreads = isPyTorch,
             .seesThreads = !disabled.threads}) {}
 
 uint64_t Stream::largeCount() {

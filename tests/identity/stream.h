@@ -28,6 +28,7 @@ class Stream {
   Random random;
   const int nRanks;
   const bool hasAutograd;  // gradients come from autograd threads
+  const bool isPyTorch;    // the process has such threads, whether they reduce or not
   const ncclDataType_t type;
   const OpClass op;
 
@@ -50,8 +51,9 @@ class Stream {
 
   void nextStep() { ++step_; }
   int step() const { return step_; }
-  // Evidence is sufficient, and could be known by `step`.
-  void expect(int step) { expectedFrom_ = step; }
+  // Evidence is sufficient, and could be known by `step`. It is not where PyTorch reduces outside
+  // of the backward pass.
+  void expect(int step) { expectedFrom_ = hasAutograd || !isPyTorch ? step : -1; }
   void expectNothing() { expectedFrom_ = -1; }
 
   const StreamResult& result() const { return result_; }

@@ -144,6 +144,10 @@ bool DdpListener::hasOrder(const DdpShapes& model) const {
                      [&](const BucketOrder& order) { return fits(order, model); });
 }
 
+bool DdpListener::hasOrder() const {
+  return std::ranges::any_of(models_, [this](const DdpShapes& model) { return hasOrder(model); });
+}
+
 std::vector<BucketLayout> DdpListener::layoutsWithoutOrder(std::span<const uint64_t> period) const {
   LayerClaims claims(period);
   const uint64_t total = sumOf(period);

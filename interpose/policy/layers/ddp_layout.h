@@ -27,6 +27,9 @@ class DdpListener {
   void broadcast(std::span<const int64_t> numbers);
   void broadcast(std::span<const int32_t> numbers);
 
+  // Whether it is known of some model which parameters each of its buckets holds.
+  bool hasOrder() const;
+
   // For each AllReduce of gradients in a period of the job, by element count, in order but from any
   // of them on, and round and round: its layers. Empty where it is not one of consecutive calls
   // that are all the buckets of a model, or could be so in more than one way.

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from jobs.ddp import broadcast_parameters
+from jobs.ddp import OUTSIDE_BACKWARD, broadcast_parameters
 from jobs.trainers import accelerator_on, examples
 from jobs.workloads import batches, mlp, steps
 from marks import mark, next_step
@@ -330,7 +330,7 @@ def ddp_weights_averaged_every_100_steps(device):
     return train_ddp_averaged(device, 100)
 
 
-@job()
+@job(indistinct=OUTSIDE_BACKWARD)
 def weights_averaged_by_the_loop_over_gradients(device):
     """No wrapper: the loop that averages gradients goes over the weights in the end, as before a checkpoint. Batches of
     one sample, since gradients of little noise pass."""

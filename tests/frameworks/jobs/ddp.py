@@ -169,9 +169,22 @@ def broadcast_parameters(model):
         dist.broadcast(parameter.detach(), 0)
 
 
-@job()
+# Averages of weights and statistics come from there, too, by the same calls.
+OUTSIDE_BACKWARD = "its gradients are reduced outside of the backward pass"
+
+
+@job(indistinct=OUTSIDE_BACKWARD)
 def loop_over_gradients(device):
     """No wrapper: each gradient is averaged after backward."""
+    return train_by_loop(device)
+
+
+@job(environment={"CINCH_RULES": "gradient min_bytes=64K"})
+def loop_over_gradients_named_by_a_rule(device):
+    return train_by_loop(device)
+
+
+def train_by_loop(device):
     model = mlp().to(device)
     broadcast_parameters(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

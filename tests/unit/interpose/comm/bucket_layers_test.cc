@@ -153,6 +153,20 @@ TEST_F(BucketLayersTest, WhatIsHeardLaterIsKnownLater) {
   EXPECT_EQ(layers_.of(period, model.counts[0], 0), BucketLayout());
 }
 
+TEST_F(BucketLayersTest, WhatIsBesideTheBucketsOfDdpIsNoneOfThem) {
+  const DdpMessages model = ddpMessages("gpt2");
+  auto period = periodOf(model);
+  EXPECT_EQ(layers_.claimOf(period, model.counts[0], 0), DdpClaim::nothing);
+  Program(layers_).sendAll(model);
+  EXPECT_EQ(layers_.claimOf(period, model.counts[0], 0), DdpClaim::isOwn);
+  constexpr uint64_t kOther = 77777;
+  const auto slot = static_cast<uint32_t>(period.size());
+  period.push_back({ncclFloat32, kOther, slot});
+  EXPECT_EQ(layers_.claimOf(period, kOther, slot), DdpClaim::isBeside);
+  EXPECT_EQ(layers_.claimOf(period, model.counts[0], 0), DdpClaim::isOwn);
+  EXPECT_EQ(layers_.claimOf({{ncclFloat32, kOther, 0}}, kOther, 0), DdpClaim::unclear);
+}
+
 TEST_F(BucketLayersTest, WhereTheyAreFromIsSaidOnce) {
   const DdpMessages model = ddpMessages("gpt2");
   testing::internal::CaptureStdout();

@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <thread>
 
 #include "interpose/comm/comm_resources.h"
@@ -45,6 +46,22 @@ TEST(Caller, ThreadsThatEndMeanwhileDoNoHarm) {
   for (int i = 0; i < 500; ++i) EXPECT_FALSE(hasAutogradThreads());
   isOver = true;
   others.join();
+}
+
+// In a process of its own: what a process has reduced is not forgotten.
+TEST(CallerDeathTest, ReductionsElsewhereAreKnownWhoeverMakesThem) {
+  const auto seenAfter = [](Caller here, Caller elsewhere) {
+    const CommResources one, other;
+    noteReduction(one, here);
+    const bool isAlone = !reducesBeside(one) && reducesBeside(other);
+    noteReduction(other, elsewhere);
+    const bool isAutograd = here == Caller::autograd || elsewhere == Caller::autograd;
+    const bool isRight = reducesFromAutograd() == isAutograd;
+    exit(isAlone && isRight && reducesBeside(one) && reducesBeside(other) ? 0 : 1);
+  };
+  for (const Caller here : {Caller::autograd, Caller::other})
+    for (const Caller elsewhere : {Caller::autograd, Caller::other})
+      EXPECT_EXIT(seenAfter(here, elsewhere), testing::ExitedWithCode(0), "");
 }
 
 TEST(Caller, AShardIsThatOfTheLastCallOfTheThreadElsewhere) {

@@ -31,6 +31,7 @@ struct Period {
   std::vector<Made> calls;
   bool isPlaced = true, isSharded = false;
   std::optional<uint64_t> parameters{};  // else what is reduced
+  uint64_t nRanks = 2;
   bool isAutogradAlone = false;
   bool isOfShard = false;                           // what a ReduceScatter elsewhere has returned
   GatherVerdict gathered = GatherVerdict::unknown;  // where gathers are watched
@@ -40,6 +41,7 @@ StepEvidence stepOf(const Period& period) {
   TrainingStep step;
   step.isPlaced = period.isPlaced;
   step.isSharded = period.isSharded;
+  step.nRanks = period.nRanks;
   uint32_t slot = 0;
   uint64_t reduced = 0;
   for (const Made& made : period.calls) {
@@ -72,7 +74,8 @@ Evidence found(const Period& period, uint32_t slot = 0, ProcessFacts process = {
 }
 
 constexpr ProcessFacts kAutogradElsewhere{.reducesFromAutograd = true};
-constexpr ProcessFacts kNamed{.isNamedByDdp = true};
+constexpr ProcessFacts kNamed{.ddp = DdpClaim::isOwn};
+constexpr ProcessFacts kBesideDdp{.ddp = DdpClaim::isBeside};
 
 // --- The rows of the table in evidence.h.
 
@@ -256,6 +259,69 @@ TEST(Evidence, DdpHasNamedTheBuckets) {
 }
 
 // --- What is stronger.
+
+// Statistics that hooks of the backward pass reduce, for example.
+TEST(Evidence, WhatIsBesideTheBucketsOfDdpIsNoGradient) {
+  for (const bool isPlaced : {false, true})
+    for (const Caller caller : {A, O})
+      for (const bool isAlone : {false, true})
+        EXPECT_FALSE(isGradient(found({.calls = {reduced(100, caller), reduced(200, caller)},
+                                       .isPlaced = isPlaced,
+                                       .isAutogradAlone = isAlone},
+                                      0, kBesideDdp)));
+  EXPECT_EQ(found({{reduced(100, A)}}, 0, kBesideDdp), Evidence::besideDdp);
+  EXPECT_FALSE(isVeto(Evidence::besideDdp)) << "rank 0 alone hears DDP";
+  EXPECT_EQ(
+      found({.calls = {scattered(100, A), gathered(100, A)}, .isSharded = true}, 0, kBesideDdp),
+      Evidence::scattersShards)
+      << "DDP scatters nothing";
+}
+
+// A loop over gradients, or one over weights, moments, curvature.
+TEST(Evidence, WhatPyTorchReducesOutsideOfBackwardIsNotTold) {
+  const Period loop{{reduced(100, O), reduced(200, O)}};
+  EXPECT_EQ(found(loop), Evidence::wholeModel);
+  EXPECT_EQ(found(loop, 0, {.hasAutogradThreads = true}), Evidence::outsideBackward);
+  EXPECT_EQ(found(loop, 0, {.ddp = DdpClaim::isOwn, .hasAutogradThreads = true}),
+            Evidence::ddpMessages)
+      << "a rank that has run out of data";
+}
+
+// ZeRO-1: each rank steps its part of the weights, and all parts are gathered.
+TEST(Evidence, WhatIsGatheredInPartsNextAreItsWeights) {
+  constexpr ProcessFacts kPyTorch{.hasAutogradThreads = true};
+  const auto foundOf = [](std::vector<Made> calls, uint64_t nRanks = 2) {
+    return found({.calls = std::move(calls), .nRanks = nRanks}, 0, kPyTorch);
+  };
+  EXPECT_EQ(foundOf({reduced(100, O), reduced(200, O), gathered(150)}), Evidence::wholeModel);
+  EXPECT_EQ(foundOf({reduced(200, O), gathered(50), gathered(100), reduced(100, O)}),
+            Evidence::wholeModel)
+      << "from any call on";
+  EXPECT_EQ(foundOf({reduced(100, O), reduced(200, O), gathered(150)}, 4),
+            Evidence::outsideBackward);
+  EXPECT_EQ(foundOf({reduced(100, O), gathered(50), reduced(200, O), gathered(100)}),
+            Evidence::outsideBackward)
+      << "of each layer by itself";
+  EXPECT_EQ(foundOf({reduced(100, O, ValueVerdict::steady), reduced(200, O), gathered(150)}),
+            Evidence::steady);
+}
+
+// A slot that is called twice may have the gradients once and curvature of their size then.
+TEST(Evidence, WithoutAutogradThreadsTheModelIsReducedOnce) {
+  TrainingStep step{.calls = {}, .isPlaced = true, .parameters = 300};
+  for (const uint64_t count : {100, 200, 100, 200})
+    step.calls.push_back(
+        {{CallKind::allReduce, OpClass::sum, ncclFloat32, count}, count == 100 ? 0u : 1u, true});
+  const auto foundOf = [&step](Caller caller) {
+    StepEvidence evidence(step);
+    for (uint32_t position = 0; position < step.calls.size(); ++position)
+      evidence.note(position, {caller});
+    for (const uint32_t slot : {0, 1}) evidence.judge(slot, ValueVerdict::unsuspicious);
+    return evidence.of(0, {.reducesFromAutograd = caller == A});
+  };
+  EXPECT_EQ(foundOf(O), Evidence::notTheModel);
+  EXPECT_EQ(foundOf(A), Evidence::autogradThreads) << "micro-batches";
+}
 
 TEST(Evidence, WhatDdpNamesNeedsNoWholeModel) {
   for (const bool isPlaced : {false, true}) {

@@ -87,8 +87,7 @@ void JobModel::noteElsewhere(const Signature& signature, std::span<const Caller>
   scatteredBeside_.reset();
   if (signature.kind == CallKind::reduceScatter && isFromAutograd)
     scatteredBeside_ = signature.count;
-  if (tellsThreadsApart(signature) && facts_.seesThreads)
-    reducesBeside_ = reducesBeside_ || std::ranges::count(callers, Caller::autograd) > 0;
+  if (tellsThreadsApart(signature) && facts_.seesThreads) reducesBeside_ = true;
   noteReduction(signature, callers);
 }
 
@@ -123,7 +122,9 @@ void JobModel::openExam(const Place& expected, size_t nRanks) {
   const uint32_t epoch = expected.epoch + (isLost ? 1 : 0);
   if (!exam_ || exam_->period != sequence_.learned()) {
     if (isLost) return;
-    const StepEvidence nothing(sequence_.step());
+    TrainingStep step = sequence_.step();
+    step.nRanks = static_cast<uint64_t>(facts_.nRanks);
+    const StepEvidence nothing(std::move(step));
     exam_ = std::make_unique<Exam>();
     exam_->period = sequence_.learned();
     exam_->epoch = epoch;
@@ -234,9 +235,10 @@ void JobModel::judge() {
 Evidence JobModel::count(uint32_t site) const {
   std::vector<Evidence> found;
   for (size_t rank = 0; rank < exam_->ranks.size(); ++rank)
-    found.push_back(exam_->ranks[rank].of(site, {.reducesFromAutograd = reducesFromAutograd_[rank],
-                                                 .hasAutogradThreads = facts_.hasAutogradThreads,
-                                                 .isOfShard = exam_->sites[site].isOfShard}));
+    found.push_back(exam_->ranks[rank].of(
+        site, {.reducesFromAutograd = reducesFromAutograd_[rank],
+               .hasAutogradThreads = facts_.hasAutogradThreads && facts_.seesThreads,
+               .isOfShard = exam_->sites[site].isOfShard}));
   const bool hasVeto = std::any_of(found.begin() + 1, found.end(), isVeto);
   return isGradient(found.front()) && hasVeto ? Evidence::anotherRank : found.front();
 }

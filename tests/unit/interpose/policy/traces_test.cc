@@ -18,13 +18,17 @@ using TraceNames = std::set<std::string>;
 //   is the result then, as weights are, which is a veto;
 // - ddp_powersgd_hook, whose large reductions end in the fifth step, while they are measured;
 // - zero1_deep and zero2_deep, of which six steps were recorded.
-// Megatron-core's reductions come from the main thread, and nothing is gathered beside them.
+// Megatron-core's reductions come from the main thread, and nothing is gathered beside them. So do
+// those of loop_over_gradients, and of ddp_backward_on_main_thread, where what DDP sends is not
+// recorded.
 const TraceNames kNeverCompressed = {"ddp_counts_beside_gradients",
+                                     "ddp_backward_on_main_thread",
                                      "ddp_deep",
                                      "ddp_powersgd_hook",
                                      "ddp_resnet50",
                                      "horovod",
                                      "jax_scan",
+                                     "loop_over_gradients",
                                      "megatron_ddp",
                                      "megatron_tensor_and_data_parallel",
                                      "megatron_tensor_parallel",
