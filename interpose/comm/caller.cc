@@ -1,5 +1,6 @@
 #include "interpose/comm/caller.h"
 
+#include <dlfcn.h>
 #include <sys/prctl.h>
 
 #include <atomic>
@@ -69,6 +70,12 @@ bool hasAutogradThreads() {
     if (callerOf(name) == Caller::autograd) return true;
   }
   return false;
+}
+
+bool isPyTorchLoaded() {
+  void* const library = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
+  if (library != nullptr) dlclose(library);
+  return library != nullptr;
 }
 
 void noteScattered(ScatteredShard shard) {

@@ -32,6 +32,8 @@ bool reducesBeside(const CommResources& comm);
 // Whether the process has threads of PyTorch's autograd engine: it has trained something. Asks the
 // system: not on the call path.
 bool hasAutogradThreads();
+// Whether PyTorch is loaded into the process, trained or not. Likewise.
+bool isPyTorchLoaded();
 
 // What the calling thread, of the autograd engine, has received by a ReduceScatter, its last
 // collective; none where that was another one. FSDP's hybrid sharding reduces such shards again,

@@ -52,6 +52,7 @@ class ExamVotes {
         .reducesFromAutograd = reducesFromAutograd(),
         .ddp = claimOf(attempt.site),
         .hasAutogradThreads = hasAutograd,
+        .isPyTorch = hasAutograd || isPyTorchLoaded(),
         .codesGathers = processParams().params.allGather,
     };
     const Evidence found = step_->evidence(attempt.site, process);

@@ -327,7 +327,7 @@ Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process)
   const bool isAllReduce = reductionOf(slot).signature.kind == CallKind::allReduce;
   if (isAllReduce && process.ddp == DdpClaim::isOwn) return Evidence::ddpMessages;
   if (isAllReduce && process.ddp == DdpClaim::isBeside) return Evidence::besideDdp;
-  if (process.hasAutogradThreads && !step_.isGatheredNext()) return Evidence::outsideBackward;
+  if (process.isPyTorch && !step_.isGatheredNext()) return Evidence::outsideBackward;
   if (!hasTwoSignatures()) return Evidence::oneSignature;
   if (!step_.isEachSlotCalledOnce()) return Evidence::notTheModel;
   return ofWholeModel();

@@ -30,11 +30,11 @@
 //                                                                   gradients has just returned
 //                                                                   elsewhere
 //   any            known                  a process without         two different signatures, the
-//                                         autograd threads          model once and without counts,
+//                                         PyTorch                   model once and without counts,
 //                                                                   and much noise in all of them
-//   any            known                  others, in one that has   the same, and the model is
-//                                         them and reduces nothing  gathered in parts after it
-//                                         from there
+//   any            known                  others, where PyTorch     the same, and the model is
+//                                         reduces nothing from      gathered in parts after it
+//                                         autograd threads
 //   AllReduce      known                  others, in a process      DDP has sent these buckets
 //                                         that reduces nothing
 //                                         from autograd threads
@@ -162,6 +162,7 @@ struct ProcessFacts {
   // Rank 0: what DDP's messages say of the bucket.
   DdpClaim ddp = DdpClaim::nothing;
   bool hasAutogradThreads = false;  // that reduce something or not
+  bool isPyTorch = false;           // which has none where it trains nothing
   bool codesGathers = false;        // the user says that what is gathered are weights
   // The slot's last calls reduced what a ReduceScatter of gradients had just returned to the same
   // thread, on another communicator.

@@ -35,7 +35,7 @@ ALONE = (
     "router_counts", "sync_batch_norm_statistics", "gathered_features", "muon_of_equal_gradients", "tensor_parallel",
     "tensor_parallel_without_broadcast", "tensor_parallel_after_broadcast", "tensor_parallel_columns",
     "tensor_parallel_by_sequence", "tensor_parallel_head", "megatron_tensor_parallel", "pipeline_with_sums",
-    "sums_of_squared_gradients", "outer_sums_every_30_steps", "outer_sums_in_shards",
+    "sums_of_squared_gradients", "outer_sums_every_30_steps", "outer_sums_in_shards", "evolution_strategy",
 )
 BESIDE_GRADIENTS = (
     "ddp_weights_averaged_every_step", "ddp_weights_averaged_every_4_steps", "weights_averaged_at_each_stage",

@@ -3,7 +3,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from jobs.workloads import N_FEATURES, batches, steps
+from jobs.workloads import N_FEATURES, batches, mlp, steps
 from marks import mark, next_step
 from registry import finished, job
 
@@ -133,3 +133,32 @@ def router_counts(device, n_layers=32, n_experts=512, n_chosen=4):
         losses.append(counts.max() / counts.mean())
         next_step()
     return finished(losses, [bias], intact=torch.equal(counts, counts.round()))
+
+
+@job(compressible=False)
+def evolution_strategy(device):
+    """The updates of a model by the rewards of random steps, by parameter: nothing is ever differentiated."""
+    model = mlp(width=256).to(device)
+    generator = torch.Generator().manual_seed(400 + dist.get_rank())
+    parameters = [parameter.detach() for parameter in model.parameters()]
+    for parameter in parameters:
+        dist.broadcast(parameter, 0)
+    losses = []
+    with torch.no_grad():
+        for inputs, wanted in batches(steps(60), device):
+            noises = [torch.randn(each.shape, generator=generator).to(device) for each in parameters]
+            rewards = []
+            for sign in (0.05, -0.05):
+                for parameter, noise in zip(parameters, noises):
+                    parameter.add_(noise, alpha=sign)
+                rewards.append(nn.functional.cross_entropy(model(inputs), wanted))
+                for parameter, noise in zip(parameters, noises):
+                    parameter.sub_(noise, alpha=sign)
+            for parameter, noise in zip(parameters, noises):
+                update = noise * (rewards[1] - rewards[0])
+                with mark("other"):
+                    dist.all_reduce(update)
+                parameter.add_(update, alpha=0.01)
+            losses.append((rewards[0] + rewards[1]) / 2)
+            next_step()
+    return finished(losses, parameters)

@@ -281,15 +281,14 @@ TEST(Evidence, WhatIsBesideTheBucketsOfDdpIsNoGradient) {
 TEST(Evidence, WhatPyTorchReducesOutsideOfBackwardIsNotTold) {
   const Period loop{{reduced(100, O), reduced(200, O)}};
   EXPECT_EQ(found(loop), Evidence::wholeModel);
-  EXPECT_EQ(found(loop, 0, {.hasAutogradThreads = true}), Evidence::outsideBackward);
-  EXPECT_EQ(found(loop, 0, {.ddp = DdpClaim::isOwn, .hasAutogradThreads = true}),
-            Evidence::ddpMessages)
+  EXPECT_EQ(found(loop, 0, {.isPyTorch = true}), Evidence::outsideBackward);
+  EXPECT_EQ(found(loop, 0, {.ddp = DdpClaim::isOwn, .isPyTorch = true}), Evidence::ddpMessages)
       << "a rank that has run out of data";
 }
 
 // ZeRO-1: each rank steps its part of the weights, and all parts are gathered.
 TEST(Evidence, WhatIsGatheredInPartsNextAreItsWeights) {
-  constexpr ProcessFacts kPyTorch{.hasAutogradThreads = true};
+  constexpr ProcessFacts kPyTorch{.isPyTorch = true};
   const auto foundOf = [](std::vector<Made> calls, uint64_t nRanks = 2) {
     return found({.calls = std::move(calls), .nRanks = nRanks}, 0, kPyTorch);
   };

@@ -238,6 +238,7 @@ Evidence JobModel::count(uint32_t site) const {
     found.push_back(exam_->ranks[rank].of(
         site, {.reducesFromAutograd = reducesFromAutograd_[rank],
                .hasAutogradThreads = facts_.hasAutogradThreads && facts_.seesThreads,
+               .isPyTorch = facts_.hasAutogradThreads && facts_.seesThreads,
                .isOfShard = exam_->sites[site].isOfShard}));
   const bool hasVeto = std::any_of(found.begin() + 1, found.end(), isVeto);
   return isGradient(found.front()) && hasVeto ? Evidence::anotherRank : found.front();
