@@ -17,7 +17,6 @@ def main(program):
     print(outcome.note)
     kernels, figures = outcome.figures["kernels"], outcome.figures
     assert outcome.state == "pass" and len(figures["copies"]) == 1
-    assert sum(each["tuning"]["in_force"] for each in figures["tuning"]) == 1
     codecs = {row["codec"] for row in kernels}
     assert {"q4", "h4", "sign", "nvfp4", "bf16"} <= codecs
     for codec in codecs:

@@ -19,7 +19,6 @@
 
 #include "kernels/codec/registry.h"
 #include "kernels/core/residual_layout.h"
-#include "kernels/cuda/tuning/codec_tuning.h"
 #include "tests/gpu/device_timer.h"
 
 namespace cinch::bench {
@@ -271,20 +270,6 @@ void Bench::measureCodecs(size_t mib) {
     for (const Case& each : casesOf(codec, mib == kMainMib)) run(buckets, each);
 }
 
-// The numbers that kernels are launched with, for every architecture; those of this device are in
-// force.
-void printTuning() {
-  const cudaDeviceProp properties = device();
-  const auto capability = static_cast<uint32_t>(10 * properties.major + properties.minor);
-  const uint32_t ours = cuda::codecTuning(capability).fromCapability;
-  for (const cuda::CodecTuning& each : cuda::kCodecTunings)
-    std::printf(
-        "{\"tuning\": {\"from_capability\": %u, \"ctas_per_sm\": %u, \"threads_per_cta\": %u, "
-        "\"in_force\": %s}}\n",
-        each.fromCapability, each.ctasPerSm, cuda::kThreadsPerCta,
-        each.fromCapability == ours ? "true" : "false");
-}
-
 // Those of the sizes that there is memory for.
 std::vector<size_t> sizesToMeasure(int argc, char** argv) {
   std::vector<size_t> wanted;
@@ -305,7 +290,6 @@ int main(int argc, char** argv) {
   using namespace cinch::bench;
   check(table().initialise(), "initialise");
   check(table().loadKernels(), "loadKernels");
-  printTuning();
   Bench bench;
   const std::vector<size_t> sizes = sizesToMeasure(argc, argv);
   if (!sizes.empty()) bench.wakeUp(sizes.back());

@@ -109,16 +109,13 @@ def bandwidth(program, *sizes):
     if status != 0:
         raise Failure(tail(output))
     lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    tuning = [line for line in lines if "tuning" in line]
     copies = [line for line in lines if line.get("kernel") == "copy"]
     rows = [line for line in lines if "codec" in line]
-    for line in tuning:
-        print("  tuning", line["tuning"], flush=True)
     for line in rate_table(rows):
         print(" ", line, flush=True)
     fastest = max(copy["gbps"] for copy in copies)
     return Outcome("pass", f"{len(rows)} measurements, copy {fastest} GB/s, {target_note(rows)}",
-                   {"tuning": tuning, "copies": copies, "kernels": rows})
+                   {"copies": copies, "kernels": rows})
 
 
 def codec_bandwidth(context):

@@ -40,8 +40,8 @@ class ItemsTest(unittest.TestCase):
         return path
 
     def write_bench(self, *rows):
-        first = [{"tuning": {"from_capability": 90, "in_force": True}}, {"kernel": "copy", "mib": 64, "gbps": 4300}]
-        lines = "\n".join(json.dumps(each) for each in [*first, *rows])
+        first = {"kernel": "copy", "mib": 64, "gbps": 4300}
+        lines = "\n".join(json.dumps(each) for each in [first, *rows])
         self.write_program("bin/codec_gpu_bench", f"cat <<'END'\n{lines}\nEND\n")
 
     def sanitize(self, script):

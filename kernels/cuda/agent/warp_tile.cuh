@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/codec/codec.h"
-#include "kernels/cuda/tuning/codec_tuning.h"
+#include "kernels/cuda/agent/cta.h"
 
 namespace cinch::cuda {
 

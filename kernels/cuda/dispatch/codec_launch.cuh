@@ -68,7 +68,8 @@ class Batcher {
     const uint32_t n = std::exchange(n_, 0);
     if (n <= 1) return n == 0 ? cudaSuccess : launchOne_(batch_.launches[0]);
     dim3 grid;
-    if (const cudaError_t error = gridFor(nTiles_, nRows_, &grid, n)) return error;
+    if (const cudaError_t error = gridFor(handleOf(kernel_), nTiles_, nRows_, &grid, n))
+      return error;
     nRows_ = 0;
     nTiles_ = 0;
     return launchGrid(kernel_, grid, kThreadsPerCta, batch_, stream_);

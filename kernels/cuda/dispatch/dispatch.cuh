@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/dispatch/grid.h"
 #include "kernels/cuda/dispatch/kernel_bounds.cuh"
-#include "kernels/cuda/tuning/codec_tuning.h"
+#include "kernels/cuda/dispatch/kernels.h"
 
 namespace cinch::cuda {
 
@@ -22,7 +22,7 @@ cudaError_t launchGrid(Kernel<Launch> kernel, dim3 grid, uint32_t nThreads, cons
   config.blockDim = dim3(nThreads);
   config.stream = static_cast<cudaStream_t>(stream);
   void* arguments[] = {const_cast<Launch*>(&launch)};
-  return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), arguments);
+  return cudaLaunchKernelExC(&config, handleOf(kernel), arguments);
 }
 
 // The same in rows of CTAs that share `nTiles` tiles each.
@@ -30,7 +30,7 @@ template <class Launch>
 cudaError_t launchRows(Kernel<Launch> kernel, uint64_t nTiles, uint32_t nRows, const Launch& launch,
                        void* stream) {
   dim3 grid;
-  if (const cudaError_t error = gridFor(nTiles, nRows, &grid)) return error;
+  if (const cudaError_t error = gridFor(handleOf(kernel), nTiles, nRows, &grid)) return error;
   return launchGrid(kernel, grid, kThreadsPerCta, launch, stream);
 }
 

@@ -1,10 +1,10 @@
 #include "kernels/cuda/dispatch/kernels.h"
 
-#include <cuda_runtime_api.h>
-
+#include <algorithm>
 #include <map>
 #include <mutex>
 
+#include "kernels/cuda/agent/cta.h"
 #include "kernels/device_table.h"
 
 namespace cinch::cuda {
@@ -12,13 +12,41 @@ namespace {
 
 static_assert(kNoMachineCode == cudaErrorNoKernelImageForDevice);
 
-// Asking for a kernel's attributes loads it.
-int loadAll() {
-  for (const void* const kernel : allKernels()) {
+// The kernels of one device.
+struct Loaded {
+  cudaError_t outcome = cudaSuccess;
+  std::map<const void*, uint64_t> residentCtas;
+
+  // Asking for a kernel's attributes loads it.
+  cudaError_t load(const void* kernel, uint64_t nSms) {
     cudaFuncAttributes attributes;
     if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
+    const int nThreads = std::min(attributes.maxThreadsPerBlock, static_cast<int>(kThreadsPerCta));
+    int nPerSm = 0;
+    if (const cudaError_t error =
+            cudaOccupancyMaxActiveBlocksPerMultiprocessor(&nPerSm, kernel, nThreads, 0))
+      return error;
+    residentCtas[kernel] = nSms * static_cast<uint64_t>(nPerSm);
+    return cudaSuccess;
   }
-  return cudaSuccess;
+
+  cudaError_t loadAll(int device) {
+    int nSms = 0;
+    if (const cudaError_t error =
+            cudaDeviceGetAttribute(&nSms, cudaDevAttrMultiProcessorCount, device))
+      return error;
+    for (const void* const kernel : allKernels())
+      if (const cudaError_t error = load(kernel, static_cast<uint64_t>(nSms))) return error;
+    return cudaSuccess;
+  }
+};
+
+// Held while kernels are loaded, where nothing of that device can be launched.
+std::mutex mutex;
+// Never destroyed: communicators may be made while the process ends.
+std::map<int, Loaded>& devices() {
+  static auto& all = *new std::map<int, Loaded>;
+  return all;
 }
 
 }  // namespace
@@ -39,13 +67,22 @@ KernelList allKernels() {
 int loadKernels() {
   int device = 0;
   if (const cudaError_t error = cudaGetDevice(&device)) return error;
-  static std::mutex mutex;
-  // Never destroyed: communicators may be made while the process ends.
-  static auto& outcomes = *new std::map<int, int>;
   const std::lock_guard lock(mutex);
-  const auto [outcome, isFirst] = outcomes.try_emplace(device, cudaSuccess);
-  if (isFirst) outcome->second = loadAll();
-  return outcome->second;
+  const auto [loaded, isFirst] = devices().try_emplace(device);
+  if (isFirst) loaded->second.outcome = loaded->second.loadAll(device);
+  return loaded->second.outcome;
+}
+
+cudaError_t residentCtas(const void* kernel, uint64_t* nCtas) {
+  int device = 0;
+  if (const cudaError_t error = cudaGetDevice(&device)) return error;
+  const std::lock_guard lock(mutex);
+  const auto loaded = devices().find(device);
+  if (loaded == devices().end()) return cudaErrorInvalidDeviceFunction;
+  const auto found = loaded->second.residentCtas.find(kernel);
+  if (found == loaded->second.residentCtas.end()) return cudaErrorInvalidDeviceFunction;
+  *nCtas = found->second;
+  return cudaSuccess;
 }
 
 }  // namespace cinch::cuda

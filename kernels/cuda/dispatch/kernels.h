@@ -1,6 +1,10 @@
-// All kernels of this library: which there are, and that they are loaded before any is launched.
+// All kernels of this library: which there are, that they are loaded before any is launched, and
+// how many of their CTAs a device runs at once.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
 #include <vector>
 
 namespace cinch::cuda {
@@ -20,11 +24,19 @@ void listSumKernels(KernelList& kernels);
 KernelList allKernels();
 
 template <class Launch>
+const void* handleOf(void (*kernel)(Launch)) {
+  return reinterpret_cast<const void*>(kernel);
+}
+template <class Launch>
 void add(KernelList& kernels, void (*kernel)(Launch)) {
-  kernels.push_back(reinterpret_cast<const void*>(kernel));
+  kernels.push_back(handleOf(kernel));
 }
 
 // Loads them all onto the current device, with the contract of DeviceTable::loadKernels.
 int loadKernels();
+
+// How many CTAs of a loaded kernel the current device runs at the same time: a grid of more has a
+// wave that is nearly empty. cudaErrorInvalidDeviceFunction where loadKernels() has not loaded it.
+cudaError_t residentCtas(const void* kernel, uint64_t* nCtas);
 
 }  // namespace cinch::cuda
