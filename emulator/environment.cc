@@ -39,6 +39,10 @@ int devices() {
   return 1;
 }
 
+bool loadsLazily() {
+  return textOf("CUDA_MODULE_LOADING") != "EAGER";
+}
+
 int capability() {
   const std::string_view text = textOf("CINCH_EMULATOR_CAPABILITY");
   int major = 0, minor = 0;

@@ -19,4 +19,8 @@ int devices();
 // minor: 70 for "7.0". 90 where it is not such a number.
 int capability();
 
+// CUDA_MODULE_LOADING: whether kernels are loaded at their first use, as CUDA does where this is
+// not EAGER.
+bool loadsLazily();
+
 }  // namespace cinch::emulator

@@ -1,6 +1,6 @@
 // What programs with kernels need in order to load. There is nothing to run a kernel on: a launch
 // is cudaErrorNotSupported, and the table of a program's kernels is not even looked at. What asks
-// about a kernel loads it first, as in CUDA.
+// for a kernel's attributes loads it first, as in CUDA.
 //
 // The functions with leading underscores are called by code that nvcc generates.
 
@@ -13,7 +13,7 @@ using namespace cinch::cudart;
 
 namespace {
 
-// Limits of the compute capability that the device claims.
+// Limits of an H100.
 constexpr int kMaxThreadsPerBlock = 1024;
 constexpr int kMaxThreads = 2048;  // of a multiprocessor
 constexpr int kMaxBlocks = 32;     // of a multiprocessor

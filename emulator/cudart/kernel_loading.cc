@@ -1,10 +1,8 @@
 #include "emulator/cudart/kernel_loading.h"
 
-#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <shared_mutex>
-#include <string_view>
 #include <utility>
 
 #include "emulator/cudart/device.h"
@@ -15,11 +13,6 @@ namespace cinch::cudart {
 namespace {
 
 constexpr int kOldestCapability = 75;
-
-bool isEager() {
-  const char* const mode = std::getenv("CUDA_MODULE_LOADING");
-  return mode != nullptr && std::string_view(mode) == "EAGER";
-}
 
 // Which kernels have been loaded, by device. Never destroyed, since workers may run while the
 // process exits.
@@ -48,10 +41,10 @@ Loaded& loaded() {
 
 cudaError_t loadKernel(const void* kernel) {
   if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
-  if (emulator::capability() < kOldestCapability) return cudaErrorNoKernelImageForDevice;
   const int device = useDevice();
   if (loaded().has(device, kernel)) return cudaSuccess;
-  if (!isEager()) synchronizeDevice();
+  if (emulator::capability() < kOldestCapability) return cudaErrorNoKernelImageForDevice;
+  if (emulator::loadsLazily()) synchronizeDevice();
   loaded().add(device, kernel);
   return cudaSuccess;
 }

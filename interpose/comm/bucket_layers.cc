@@ -88,12 +88,16 @@ BucketLayout BucketLayers::of(const std::vector<GradientCall>& period, uint64_t 
   return countOf(layers) == count ? layers : BucketLayout();
 }
 
+// Without a period it is a bucket that has the count of one.
 DdpClaim BucketLayers::claimOf(const Calls& period, uint64_t count, uint32_t slot) {
   if (stated_.areStated) return DdpClaim::nothing;
-  const auto known = period.empty() ? std::nullopt : std::optional(slot);
-  if (!of(period, count, known).empty()) return DdpClaim::isOwn;
   const std::lock_guard lock(answerMutex_);
   const Layouts& layers = answerTo(period.empty() ? lastCalls() : period).layers;
+  const bool isOwn =
+      period.empty()
+          ? std::ranges::any_of(layers, [&](const auto& each) { return countOf(each) == count; })
+          : countOf(layersOfSlot(period, layers, slot)) == count;
+  if (isOwn) return DdpClaim::isOwn;
   if (std::ranges::any_of(layers, isKnown)) return DdpClaim::isBeside;
   return ear_.heard().listener.hasOrder() ? DdpClaim::unclear : DdpClaim::nothing;
 }

@@ -23,6 +23,13 @@ Result<void> loadKernels(const DeviceTable& device) {
 
 }  // namespace
 
+void CommResources::loadKernels(bool emulator) {
+  const auto library = loadCodecLibrary(emulator);
+  if (!library.ok()) return;
+  const RelaxedCapture relaxed(*library.value());
+  (void)cinch::loadKernels(*library.value());
+}
+
 Result<CommResources> CommResources::allocate(bool emulator) {
   auto library = loadCodecLibrary(emulator);
   if (!library.ok()) return library.error();
@@ -31,7 +38,7 @@ Result<CommResources> CommResources::allocate(bool emulator) {
   const DeviceTable& device = *resources.device;
   const RelaxedCapture relaxed(device);
   CINCH_TRY_DEVICE(device, device.getDevice(&resources.cudaDevice), "no current device");
-  CINCH_TRY(loadKernels(device));
+  CINCH_TRY(cinch::loadKernels(device));
   auto fault = MemoryReserve::instance().allocate(device, sizeof(uint32_t), Buffer::Where::host);
   if (!fault.ok()) return fault.error();
   resources.fault = std::move(fault.value());

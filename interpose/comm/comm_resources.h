@@ -12,6 +12,10 @@ struct CommResources {
 
   // For the current device.
   static Result<CommResources> allocate(bool emulator);
+  // Loads the codecs' kernels onto the current device, which only the first call does: in the first
+  // creator call, also of a communicator that passes, since what it does could be waited for later.
+  // Whether that went well is for allocate() to say.
+  static void loadKernels(bool emulator);
 };
 
 }  // namespace cinch

@@ -59,7 +59,7 @@ class CommState {
     SiteExam exam{};  // of a call that has a place in the step, where its class is to be found out
     std::optional<Evidence> contrary{};  // to its having been found a gradient
   };
-  // `buffer_dev`: what the call reduces or broadcasts, where that is known; `root`: of a broadcast.
+  // `buffer_dev`: what the program gave to the call, where that is known; `root`: of a broadcast.
   Decision decide(const Signature& signature, CUstream_st* stream, const void* buffer_dev = nullptr,
                   int root = 0);
   // The calls that decide() counted since the last confirm() or takeBack() took place.

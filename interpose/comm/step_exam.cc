@@ -75,17 +75,13 @@ StepExam::Noted StepExam::note(uint32_t position, const CallOrigin& origin,
   if (call.isReduction) {
     const Site& site = sites_[call.slot];
     const bool isTaken = site.phase == Phase::decided && isGradient(site.outcome);
-    const bool isOther =
-        buffer.data_dev != nullptr && std::ranges::count(site.measured, buffer.data_dev) == 0;
     std::optional<Evidence>& contrary = noted.contrary;
     if (isTaken && !evidence_.hasSeen(call.slot, origin.caller)) contrary = Evidence::anotherThread;
-    if (isTaken && isOther && site.outcome == Evidence::wholeModel)
+    if (isTaken && site.outcome == Evidence::wholeModel && !site.hasMeasured(buffer.data_dev))
       contrary = Evidence::anotherBuffer;
     if (isTaken && origin.reducesBeside && site.outcome == Evidence::autogradAlone)
       contrary = Evidence::ambiguous;
   }
-  if (call.isReduction && sites_[call.slot].phase == Phase::measuring)
-    sites_[call.slot].measured.push_back(buffer.data_dev);
   evidence_.note(position, origin);
   scattered_[position] = buffer.scattered;
   return noted;
@@ -130,11 +126,18 @@ void StepExam::Site::measureAgain() {
   ++attempt;
 }
 
-void StepExam::beginCall(uint32_t site, const DeviceValues& input, void* stream) {
+void StepExam::beginCall(uint32_t site, const DeviceValues& input, const void* buffer_dev,
+                         void* stream) {
   const std::lock_guard lock(mutex_);
   Site& measured = sites_[site];
   if (measured.phase != Phase::measuring || std::exchange(measured.isOpen, true)) return;
+  measured.measured.push_back(buffer_dev);
   samples_.begin(site, measured.nextSample(), input, stream);
+}
+
+// Of what is not known, nothing is known to be another one.
+bool StepExam::Site::hasMeasured(const void* buffer_dev) const {
+  return buffer_dev == nullptr || std::ranges::count(measured, buffer_dev) != 0;
 }
 
 void StepExam::Site::keepSample() {

@@ -83,7 +83,8 @@ class StepExam {
   // Around a call of a site that is being measured. endCall() says that it was made; then a call
   // has been measured, however many of one site a group holds. takeBack(): those that were begun
   // were not made.
-  void beginCall(uint32_t site, const DeviceValues& input, void* stream);
+  // `buffer_dev` is what the program gave, of which the input is a part.
+  void beginCall(uint32_t site, const DeviceValues& input, const void* buffer_dev, void* stream);
   void endCall(uint32_t site, const DeviceValues& output, void* stream);
   void takeBack();
   // The same around the exact reduction beside a call of a site that is compressed.
@@ -135,6 +136,7 @@ class StepExam {
 
     // Where the next sample goes: in the place of the oldest one, if there are as many as can be.
     uint32_t nextSample() const { return (oldest + nCalls) % SiteSamples::kCalls; }
+    bool hasMeasured(const void* buffer_dev) const;
     void keepSample();
     void measureAgain();
   };

@@ -40,8 +40,8 @@ class StepTracker {
     std::optional<Evidence> contrary{};  // to its having been found a gradient
   };
   // A call of the calling thread, to be committed or taken back. `index` is that of its signature,
-  // none where the table of signatures is full; `buffer_dev` what it reduces or broadcasts, `root`
-  // of a broadcast the rank that has it.
+  // none where the table of signatures is full; `buffer_dev` what it reduces, `root` of a
+  // broadcast the rank that has it.
   Observed observe(const Signature& signature, std::optional<uint32_t> index, bool isLarge,
                    const void* buffer_dev, int root);
   void commit();

@@ -41,6 +41,7 @@ template <class Init>
 ncclResult_t initialise(const RealNccl& real, ncclComm_t* comm, int nRanks, const ncclUniqueId& id,
                         int rank, Init init) {
   arm();
+  CommResources::loadKernels(real.emulator);
   auto joining = Joining::byId(real, id, rank, nRanks);
   const ncclResult_t result = init();
   // Without a communicator there is nothing to follow; the ranks hear it as this one's leaving.
@@ -55,6 +56,7 @@ ncclResult_t initialise(const RealNccl& real, ncclComm_t* comm, int nRanks, cons
 
 void followPassing(const RealNccl& real, ncclComm_t comm, int rank, int nRanks, const char* why) {
   arm();
+  CommResources::loadKernels(real.emulator);
   Registry::instance().add(
       std::make_shared<CommState>(real, comm, rank, nRanks, Joining::passing(why)));
 }

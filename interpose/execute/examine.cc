@@ -223,7 +223,7 @@ bool isMeasured(const CommState::Decision& decision) {
 void beginMeasured(const CommState& comm, const CommState::Decision& decision,
                    const Collective& call) {
   if (!decision.exam || !isMeasured(decision)) return;
-  decision.exam.step->beginCall(decision.exam.site, inputOf(comm, call), call.stream);
+  decision.exam.step->beginCall(decision.exam.site, inputOf(comm, call), call.send, call.stream);
 }
 
 void endMeasured(const std::shared_ptr<CommState>& comm, const SiteExam& exam,

@@ -88,7 +88,7 @@ void takeTurn(const std::shared_ptr<CommState>& comm, Decided& decided) {
 // What tells threads apart: losses and statistics of a few values do not.
 void noteCaller(const CommState& comm, const Collective& call) {
   constexpr uint64_t kFewBytes = 32 << 10;
-  if (!reduces(call.kind) || !isCompressibleType(call.type)) return;
+  if (comm.nRanks == 1 || !reduces(call.kind) || !isCompressibleType(call.type)) return;
   if (call.count * bytesOf(call.type) < kFewBytes) return;
   noteReduction(comm.resources, currentCaller());
 }
@@ -104,8 +104,7 @@ Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) 
   CommState& comm = *state;
   const OpClass op = reduces(call.kind) ? comm.classOf(call.op, call.type) : OpClass::none;
   Decided decided{{call.kind, op, call.type, call.count}, {}};
-  const void* const buffer = call.kind == CallKind::broadcast ? call.recv : call.send;
-  decided.decision = comm.decide(decided.signature, call.stream, buffer, call.root);
+  decided.decision = comm.decide(decided.signature, call.stream, call.send, call.root);
   CommState::Decision& decision = decided.decision;
   if (decision.reason == Reason::none) {
     decision.reason = readiness(state, decision);

@@ -39,7 +39,8 @@ constexpr EvidenceText kEvidence[] = {
     {CallClass::unknown, "all reductions of a step are alike, which averaged weights are, too"},
     {CallClass::unknown, "the reductions of a step are not those of a whole model"},
     {CallClass::unknown, "nearly all of its values are zero"},
-    {CallClass::unknown, "ranks and steps have more in common than they differ by, as weights do"},
+    {CallClass::unknown,
+     "ranks and steps have much in common, as weights do, or it grows from step to step"},
     {CallClass::unknown, "PyTorch DDP has sent its buckets, and this is none of them"},
     {CallClass::unknown,
      "PyTorch reduces it outside of the backward pass, as averages and statistics are"},
@@ -91,7 +92,8 @@ std::optional<Evidence> evidenceOf(uint8_t number) {
 
 bool mayChange(Evidence evidence) {
   return evidence == Evidence::tooFewValues || evidence == Evidence::steady ||
-         evidence == Evidence::ofOneSign || evidence == Evidence::ambiguous;
+         evidence == Evidence::ofOneSign || evidence == Evidence::ambiguous ||
+         evidence == Evidence::besideDdp;
 }
 
 bool isVeto(Evidence evidence) {
@@ -131,20 +133,19 @@ void TrainingStep::watchGathers() {
 
 bool TrainingStep::isGatheredNext() const {
   uint64_t gathered = 0;
-  size_t nTurns = 0;  // from reductions to gathers
+  size_t nChanges = 0;  // from reductions to gathers
   bool isAfterReduction = false;
-  // Round and round: the period may begin anywhere.
   for (size_t i = 0; i < 2 * calls.size(); ++i) {
     const Call& call = calls[i % calls.size()];
-    const bool isSecondRound = i >= calls.size();
-    if (call.isGather && isSecondRound) gathered += call.signature.count;
-    if (call.isGather && isSecondRound && isAfterReduction) ++nTurns;
+    const bool isCounted = i >= calls.size();  // the period may begin between its gathers
+    if (call.isGather && isCounted) gathered += call.signature.count;
+    if (call.isGather && isCounted && isAfterReduction) ++nChanges;
     if (call.isGather || call.isReduction) isAfterReduction = call.isReduction;
   }
-  return nTurns == 1 && isWhole(gathered * nRanks);
+  return nChanges == 1 && isWhole(gathered * nRanks);
 }
 
-bool TrainingStep::isEachSlotCalledOnce() const {
+bool TrainingStep::isEachSiteCalledOnce() const {
   return std::ranges::count_if(calls, &Call::isReduction) == static_cast<ptrdiff_t>(nSlots());
 }
 
@@ -312,6 +313,8 @@ bool StepEvidence::isGathered(uint32_t slot, GatherVerdict as) const {
 }
 
 Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process) const {
+  const bool isAllReduce = reductionOf(slot).signature.kind == CallKind::allReduce;
+  if (isAllReduce && process.ddp == DdpClaim::isBeside) return Evidence::besideDdp;
   if (process.reducesFromAutograd)
     return completesModel(slot) ? Evidence::completesModel : Evidence::anotherThread;
   if (!step_.isPlaced) {
@@ -324,12 +327,11 @@ Evidence StepEvidence::fromElsewhere(uint32_t slot, const ProcessFacts& process)
                                                           : Evidence::ambiguous;
   }
   if (isBroadcastInStep(reductionOf(slot).signature.count)) return Evidence::broadcastInStep;
-  const bool isAllReduce = reductionOf(slot).signature.kind == CallKind::allReduce;
   if (isAllReduce && process.ddp == DdpClaim::isOwn) return Evidence::ddpMessages;
-  if (isAllReduce && process.ddp == DdpClaim::isBeside) return Evidence::besideDdp;
-  if (process.isPyTorch && !step_.isGatheredNext()) return Evidence::outsideBackward;
+  const bool isOfShards = step_.isSharded || step_.isGatheredNext();
+  if (process.isPyTorch && !isOfShards) return Evidence::outsideBackward;
   if (!hasTwoSignatures()) return Evidence::oneSignature;
-  if (!step_.isEachSlotCalledOnce()) return Evidence::notTheModel;
+  if (!step_.isEachSiteCalledOnce()) return Evidence::notTheModel;
   return ofWholeModel();
 }
 

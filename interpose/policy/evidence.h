@@ -10,9 +10,10 @@
 //                                                                   is from elsewhere, or these
 //                                                                   alone are the model
 //   AllReduce      ambiguous              autograd threads          nothing large has come from
-//                                                                   elsewhere lately, nor on other
-//                                                                   communicators, and DDP does
-//                                                                   not wrap another model here
+//                                                                   elsewhere lately, nor ever on
+//                                                                   other communicators, and DDP
+//                                                                   has not sent buckets that are
+//                                                                   not found in the period
 //   AllReduce      known                  another thread, the last  autograd's and this one are
 //                                         of a step                 the model, and not without it
 //   ReduceScatter  known                  autograd threads          what is gathered in shards as
@@ -145,7 +146,7 @@ struct TrainingStep {
   bool isGatheredNext() const;
   // What is called several times may be a gradient and something else of its size, such as
   // curvature or differences of gradients.
-  bool isEachSlotCalledOnce() const;
+  bool isEachSiteCalledOnce() const;
 };
 
 // What PyTorch DDP's messages say of a bucket.

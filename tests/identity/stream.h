@@ -28,7 +28,7 @@ class Stream {
   Random random;
   const int nRanks;
   const bool hasAutograd;  // gradients come from autograd threads
-  const bool isPyTorch;    // and the process such threads, whether they reduce or not
+  const bool isPyTorch;    // of the process, whose main thread reduces where no other does
   const ncclDataType_t type;
   const OpClass op;
 

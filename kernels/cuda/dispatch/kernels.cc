@@ -20,12 +20,15 @@ struct Loaded {
   // Asking for a kernel's attributes loads it.
   cudaError_t load(const void* kernel, uint64_t nSms) {
     cudaFuncAttributes attributes;
-    if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
+    // Releases of CUDA differ in what they call that there is no machine code.
+    if (error == cudaErrorInvalidDeviceFunction) return cudaErrorNoKernelImageForDevice;
+    if (error != cudaSuccess) return error;
     const int nThreads = std::min(attributes.maxThreadsPerBlock, static_cast<int>(kThreadsPerCta));
     int nPerSm = 0;
-    if (const cudaError_t error =
+    if (const cudaError_t unknown =
             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&nPerSm, kernel, nThreads, 0))
-      return error;
+      return unknown;
     residentCtas[kernel] = nSms * static_cast<uint64_t>(nPerSm);
     return cudaSuccess;
   }

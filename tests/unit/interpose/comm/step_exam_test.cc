@@ -54,7 +54,7 @@ class StepExamTest : public testing::Test {
       input[i] = value(random_);
       output[i] = input[i] + value(random_);
     }
-    exam_->beginCall(site, {input.data(), input.size(), ncclFloat32}, nullptr);
+    exam_->beginCall(site, {input.data(), input.size(), ncclFloat32}, input.data(), nullptr);
     exam_->endCall(site, {output.data(), output.size(), ncclFloat32}, nullptr);
   }
   static std::vector<float> draw(uint32_t seed) {
@@ -93,7 +93,7 @@ TEST_F(StepExamTest, AGatherIsMeasuredBeforeVotesAndAgainWithTheOthers) {
   const auto step = [&](const std::vector<float>& gathered, uint32_t seed) {
     exam_->note(1, {Caller::autograd});
     for (const auto& [site, values] : {std::pair(kScatter, draw(seed)), {kGather, gathered}}) {
-      exam_->beginCall(site, {values.data(), values.size(), ncclFloat32}, nullptr);
+      exam_->beginCall(site, {values.data(), values.size(), ncclFloat32}, values.data(), nullptr);
       const std::vector<float> result = site == kGather ? values : draw(seed + 100);
       exam_->endCall(site, {result.data(), result.size(), ncclFloat32}, nullptr);
     }
@@ -121,7 +121,7 @@ TEST_F(StepExamTest, AShardIsOfGradientsWhereTheScatterIsWhenVotesAreCast) {
   for (uint32_t i = 0; i < kMeasuredCalls; ++i) {
     exam->note(0, origin, {nullptr, finding});
     const std::vector<float> input = draw(random_()), output = draw(random_());
-    exam->beginCall(kSite, {input.data(), input.size(), ncclFloat32}, nullptr);
+    exam->beginCall(kSite, {input.data(), input.size(), ncclFloat32}, input.data(), nullptr);
     exam->endCall(kSite, {output.data(), output.size(), ncclFloat32}, nullptr);
   }
   const auto found = [&] { return exam->evidence(kSite, {.reducesFromAutograd = true}); };
@@ -130,7 +130,7 @@ TEST_F(StepExamTest, AShardIsOfGradientsWhereTheScatterIsWhenVotesAreCast) {
   for (uint32_t i = 0; i < kMeasuredCalls; ++i)
     for (const uint32_t site : {0, 1}) {
       const std::vector<float> values = draw(random_());
-      scatters.beginCall(site, {values.data(), values.size(), ncclFloat32}, nullptr);
+      scatters.beginCall(site, {values.data(), values.size(), ncclFloat32}, values.data(), nullptr);
       scatters.endCall(site, {values.data(), values.size(), ncclFloat32}, nullptr);
     }
   ASSERT_EQ(scatters.takeUnvoted(false), (std::vector<uint32_t>{kSite}));
@@ -174,7 +174,8 @@ TEST_F(StepExamTest, AllSitesAreVotedOnOnceAllHaveBeenMeasured) {
 TEST_F(StepExamTest, SeveralCallsOfASiteInAGroupAreOne) {
   std::vector<float> values(kBucketCount, 1.0f);
   const DeviceValues buffer{values.data(), kBucketCount, ncclFloat32};
-  for (uint32_t i = 0; i < kMeasuredCalls; ++i) exam_->beginCall(kExamined, buffer, nullptr);
+  for (uint32_t i = 0; i < kMeasuredCalls; ++i)
+    exam_->beginCall(kExamined, buffer, buffer.data_dev, nullptr);
   exam_->endCall(kExamined, buffer, nullptr);
   exam_->endCall(kExamined, buffer, nullptr);
   EXPECT_EQ(exam_->phase(kExamined), StepExam::Phase::measuring);
@@ -184,7 +185,7 @@ TEST_F(StepExamTest, WhatWasNotMadeIsNotMeasured) {
   std::vector<float> values(kBucketCount, 1.0f);
   const DeviceValues buffer{values.data(), kBucketCount, ncclFloat32};
   for (uint32_t i = 0; i < kMeasuredCalls; ++i) {
-    exam_->beginCall(kExamined, buffer, nullptr);
+    exam_->beginCall(kExamined, buffer, buffer.data_dev, nullptr);
     exam_->takeBack();
     exam_->endCall(kExamined, buffer, nullptr);
   }
@@ -237,8 +238,7 @@ TEST_F(StepExamTest, AnotherBufferContradictsTheSizeOfTheModelAlone) {
   exam_->decide(kExamined, Evidence::steady);
   for (uint64_t ordinal = 0; ordinal < 2; ++ordinal) exam_->askAgain(kExamined, ordinal);
   const DeviceValues reused{gradients.data(), kBucketCount, ncclFloat32};
-  exam_->note(kExamined, {Caller::autograd}, {gradients.data()});
-  exam_->beginCall(kExamined, reused, nullptr);
+  exam_->beginCall(kExamined, reused, reused.data_dev, nullptr);
   exam_->endCall(kExamined, reused, nullptr);
   for (const Evidence outcome : {Evidence::wholeModel, Evidence::autogradThreads}) {
     exam_->decide(kExamined, outcome);

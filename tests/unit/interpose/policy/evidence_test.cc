@@ -271,6 +271,10 @@ TEST(Evidence, WhatIsBesideTheBucketsOfDdpIsNoGradient) {
                                       0, kBesideDdp)));
   EXPECT_EQ(found({{reduced(100, A)}}, 0, kBesideDdp), Evidence::besideDdp);
   EXPECT_FALSE(isVeto(Evidence::besideDdp)) << "rank 0 alone hears DDP";
+  EXPECT_TRUE(mayChange(Evidence::besideDdp)) << "its buckets may not have been found yet";
+  const Period last{{reduced(100, A), reduced(200, O), gathered(150)}};
+  EXPECT_EQ(found(last, 1), Evidence::completesModel);
+  EXPECT_EQ(found(last, 1, kBesideDdp), Evidence::besideDdp);
   EXPECT_EQ(
       found({.calls = {scattered(100, A), gathered(100, A)}, .isSharded = true}, 0, kBesideDdp),
       Evidence::scattersShards)
@@ -305,7 +309,17 @@ TEST(Evidence, WhatIsGatheredInPartsNextAreItsWeights) {
             Evidence::steady);
 }
 
-// A slot that is called twice may have the gradients once and curvature of their size then.
+TEST(Evidence, WhereBucketsOfDdpAreNotFoundOnlyTheWholeModelIsOne) {
+  constexpr ProcessFacts kUnclear{.ddp = DdpClaim::unclear};
+  Period period{{reduced(100, A), reduced(200, A)}};
+  period.isAutogradAlone = true;
+  EXPECT_EQ(found(period, 0, kUnclear), Evidence::autogradThreads);
+  period.isPlaced = false;
+  EXPECT_EQ(found(period, 0), Evidence::autogradAlone);
+  EXPECT_EQ(found(period, 0, kUnclear), Evidence::ambiguous);
+}
+
+// A site that is called twice may have the gradients once and curvature of their size then.
 TEST(Evidence, WithoutAutogradThreadsTheModelIsReducedOnce) {
   TrainingStep step{.calls = {}, .isPlaced = true, .parameters = 300};
   for (const uint64_t count : {100, 200, 100, 200})
