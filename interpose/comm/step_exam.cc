@@ -31,6 +31,11 @@ bool areOfGradients(const TrainingStep& step, const std::vector<SharedFinding>& 
   return true;
 }
 
+// A buffer that is not known is not known to be another one.
+bool isAmong(const std::vector<const void*>& measured, const void* buffer_dev) {
+  return buffer_dev == nullptr || std::ranges::count(measured, buffer_dev) != 0;
+}
+
 }  // namespace
 
 StepExam::StepExam(uint32_t period, uint32_t epoch, TrainingStep step,
@@ -77,7 +82,7 @@ StepExam::Noted StepExam::note(uint32_t position, const CallOrigin& origin,
     const bool isTaken = site.phase == Phase::decided && isGradient(site.outcome);
     std::optional<Evidence>& contrary = noted.contrary;
     if (isTaken && !evidence_.hasSeen(call.slot, origin.caller)) contrary = Evidence::anotherThread;
-    if (isTaken && site.outcome == Evidence::wholeModel && !site.hasMeasured(buffer.data_dev))
+    if (isTaken && site.outcome == Evidence::wholeModel && !isAmong(site.measured, buffer.data_dev))
       contrary = Evidence::anotherBuffer;
     if (isTaken && origin.reducesBeside && site.outcome == Evidence::autogradAlone)
       contrary = Evidence::ambiguous;
@@ -133,11 +138,6 @@ void StepExam::beginCall(uint32_t site, const DeviceValues& input, const void* b
   if (measured.phase != Phase::measuring || std::exchange(measured.isOpen, true)) return;
   measured.measured.push_back(buffer_dev);
   samples_.begin(site, measured.nextSample(), input, stream);
-}
-
-// Of what is not known, nothing is known to be another one.
-bool StepExam::Site::hasMeasured(const void* buffer_dev) const {
-  return buffer_dev == nullptr || std::ranges::count(measured, buffer_dev) != 0;
 }
 
 void StepExam::Site::keepSample() {

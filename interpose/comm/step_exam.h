@@ -136,7 +136,6 @@ class StepExam {
 
     // Where the next sample goes: in the place of the oldest one, if there are as many as can be.
     uint32_t nextSample() const { return (oldest + nCalls) % SiteSamples::kCalls; }
-    bool hasMeasured(const void* buffer_dev) const;
     void keepSample();
     void measureAgain();
   };
