@@ -147,18 +147,17 @@ def evolution_strategy(device):
     with torch.no_grad():
         for inputs, wanted in batches(steps(60), device):
             noises = [torch.randn(each.shape, generator=generator).to(device) for each in parameters]
+            before = [parameter.clone() for parameter in parameters]
             rewards = []
             for sign in (0.05, -0.05):
-                for parameter, noise in zip(parameters, noises):
-                    parameter.add_(noise, alpha=sign)
+                for parameter, start, noise in zip(parameters, before, noises):
+                    parameter.copy_(start + sign * noise)
                 rewards.append(nn.functional.cross_entropy(model(inputs), wanted))
-                for parameter, noise in zip(parameters, noises):
-                    parameter.sub_(noise, alpha=sign)
-            for parameter, noise in zip(parameters, noises):
+            for parameter, start, noise in zip(parameters, before, noises):
                 update = noise * (rewards[1] - rewards[0])
                 with mark("other"):
                     dist.all_reduce(update)
-                parameter.add_(update, alpha=0.01)
+                parameter.copy_(start + 0.01 * update)
             losses.append((rewards[0] + rewards[1]) / 2)
             next_step()
     return finished(losses, parameters)
