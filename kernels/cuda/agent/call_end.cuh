@@ -15,8 +15,10 @@ __device__ inline void endLaunch(const CallContext& call, uint32_t nRows, bool a
   // Not into poisonOrdinal at once: CTAs that have not begun yet will read it.
   if (!ctaFinite) atomicOr(&state->nonFinite, 1u);
   if (!call.endsCall) return;
+  // Around the ticket: what each CTA did before it drew its own is seen by the last one.
   __threadfence();
   if (atomicAdd(&state->ticket, 1u) + 1 < gridDim.x * nRows) return;
+  __threadfence();
   state->ticket = 0;
   core::endCall(*state, atomicExch(&state->nonFinite, 0u) == 0);
 }
