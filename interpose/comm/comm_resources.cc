@@ -7,7 +7,7 @@ namespace cinch {
 namespace {
 
 // Where NCCL loads its own kernels, before anything of this communicator can run.
-Result<void> loadKernels(const DeviceTable& device) {
+Result<void> loadKernelsOf(const DeviceTable& device) {
   const int error = device.loadKernels();
   if (error == 0) return {};
   char gpu[128] = "this GPU";
@@ -27,7 +27,7 @@ void CommResources::loadKernels(bool emulator) {
   const auto library = loadCodecLibrary(emulator);
   if (!library.ok()) return;
   const RelaxedCapture relaxed(*library.value());
-  (void)cinch::loadKernels(*library.value());
+  (void)loadKernelsOf(*library.value());
 }
 
 Result<CommResources> CommResources::allocate(bool emulator) {
@@ -38,7 +38,7 @@ Result<CommResources> CommResources::allocate(bool emulator) {
   const DeviceTable& device = *resources.device;
   const RelaxedCapture relaxed(device);
   CINCH_TRY_DEVICE(device, device.getDevice(&resources.cudaDevice), "no current device");
-  CINCH_TRY(cinch::loadKernels(device));
+  CINCH_TRY(loadKernelsOf(device));
   auto fault = MemoryReserve::instance().allocate(device, sizeof(uint32_t), Buffer::Where::host);
   if (!fault.ok()) return fault.error();
   resources.fault = std::move(fault.value());

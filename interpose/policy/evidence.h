@@ -34,8 +34,9 @@
 //                                         PyTorch                   model once and without counts,
 //                                                                   and much noise in all of them
 //   any            known                  others, where PyTorch     the same, and the model is
-//                                         reduces nothing from      gathered in parts after it
-//                                         autograd threads
+//                                         reduces nothing from      gathered in parts after it,
+//                                         autograd threads          or reduced into shards, which
+//                                                                   are gathered
 //   AllReduce      known                  others, in a process      DDP has sent these buckets
 //                                         that reduces nothing
 //                                         from autograd threads

@@ -319,7 +319,10 @@ const DeviceTable* cudaTable(std::string* reason) {
   static const auto* const loaded =
       static_cast<const DeviceTable*>(dlsym(library, kDeviceTableSymbol));
   if (!loaded) throw std::runtime_error(dlerror());
-  static const int error = loaded->initialise() ? loaded->initialise() : loaded->loadKernels();
+  static const int error = [] {
+    const int notThere = loaded->initialise();
+    return notThere ? notThere : loaded->loadKernels();
+  }();
   if (error) *reason = std::string("no CUDA device for its kernels: ") + loaded->errorName(error);
   return error ? nullptr : loaded;
 }

@@ -44,7 +44,8 @@ struct Loaded {
   }
 };
 
-// Held while kernels are loaded, where nothing of that device can be launched.
+// Guards the devices. Held while kernels are loaded: launches on other devices wait meanwhile,
+// which is in the first creator call for a device.
 std::mutex mutex;
 // Never destroyed: communicators may be made while the process ends.
 std::map<int, Loaded>& devices() {

@@ -9,6 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 from jobs.averaging import mean, own_model
 from jobs.ddp import OUTSIDE_BACKWARD
+from jobs.model_parallel import SplitInput
 from jobs.workloads import N_FEATURES, batches, mlp, rank, steps
 from marks import mark, next_step
 from registry import finished, job
@@ -128,19 +129,6 @@ def ddp_state_in_hooks(device):
     return finished(losses, [*net.parameters(), *averages.values()])
 
 
-class Split(torch.autograd.Function):
-    """The input of a layer whose columns are on several ranks."""
-
-    @staticmethod
-    def forward(context, x):
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(context, gradient):
-        with mark("activations"):
-            return summed(gradient.contiguous().clone())
-
-
 @job(replicated=False, indistinct=OUTSIDE_BACKWARD)
 def split_columns_beside_a_trunk(device):
     """The gradients of a split layer's input on one communicator, those of the layers before it on another."""
@@ -151,9 +139,10 @@ def split_columns_beside_a_trunk(device):
     losses = []
     for inputs, wanted in batches(STEPS, device, size=128, same=True):
         own = (wanted % 5 == rank()).float()
-        scores = head(Split.apply(trunk(inputs)))[:, 0]
+        scores = head(SplitInput.apply(trunk(inputs)))[:, 0]
         loss = nn.functional.binary_cross_entropy_with_logits(scores, own)
-        loss.backward()
+        with mark("activations"):
+            loss.backward()
         with mark("gradients"):
             for parameter in trunk.parameters():
                 dist.all_reduce(parameter.grad, group=replicas)
