@@ -83,7 +83,12 @@ struct EntryReader {
 
   template <class Kind>
   void operator()(typename Kind::Value& field, const Entry& entry, const Kind& kind) {
-    const std::string_view given = lookUp(environment, entry.name);
+    std::string_view given = lookUp(environment, entry.name);
+    if constexpr (std::is_same_v<Kind, NameKind>)
+      if (const char* const successor = successorOfCodec(given)) {
+        set.notices.push_back(std::string(entry.name) + ": " + retiredCodecText(given));
+        given = successor;
+      }
     const std::optional<typename Kind::Value> parsed = kind.parse(given);
     const bool fromEnvironment = !given.empty() && parsed;
     if (!given.empty() && !parsed) warn(entry, given, kind.range());

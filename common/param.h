@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/codec_names.h"
 #include "common/result.h"
 
 namespace cinch {
@@ -22,16 +23,6 @@ enum class SlotChoice : int { signature, sequence };
 enum class ChunkChoice : int { kib32, kib64, kib128 };
 enum class ChecksumChoice : int { off, sampled, all };
 enum class NetChoice : int { automatic, verbs, socket };
-
-// The codecs of kernels/codec/registry.h, whose test compares the two lists.
-#define CINCH_CODEC_NAMES                         \
-  "q2|q3|q4|q5|q6|q8|c2|c3|c4|c5|c6|c8|h2|h3|h4|" \
-  "sign|fp8|mxfp4|nvfp4|bf16|fp16|"               \
-  "q2-64|q3-64|q4-64|q5-64|q6-64|q8-64|"          \
-  "q2-256|q3-256|q4-256|q5-256|q6-256|q8-256|"    \
-  "c2-64|c3-64|c4-64|c5-64|c6-64|c8-64|"          \
-  "c2-256|c3-256|c4-256|c5-256|c6-256|c8-256|"    \
-  "sign-64|sign-256|fp8-64|fp8-256"
 
 struct Params {
 #define CINCH_CHOICE(field, Enum, NAME, ...) Enum field;
@@ -68,6 +59,7 @@ struct ParamSet {
   Params params;
   std::vector<ParamRow> rows;
   std::vector<std::string> warnings;  // unknown names with a suggestion, bad values with the range
+  std::vector<std::string> notices;   // old values for which their successors are taken
 };
 
 // Reads `environment` (NAME=VALUE strings, ended by null). An empty value counts as unset, and of

@@ -30,7 +30,8 @@ struct ChoiceKind {
   std::string range() const { return choices; }
 };
 
-// One of several names, for values whose meaning common/ does not know; kept as text.
+// The name of a codec or another word among `choices`; kept as text, since common/ knows no codec.
+// What has a successor (codec_names.h) is no value.
 struct NameKind {
   using Value = std::string;
   static constexpr const char* kName = "name";

@@ -53,9 +53,7 @@ const CodecSet kCodecSets[] = {
     {"q h", {"q4", "q2", "q3", "q5", "q6", "q8", "h2", "h3", "h4", "bf16"}},
     {"h q5-8", {"q4", "h2", "h3", "h4", "q5", "q6", "q8", "bf16"}},
     {"h q5-8 sign", {"q4", "sign", "h2", "h3", "h4", "q5", "q6", "q8", "bf16"}},
-    {"all", {"q4",     "q2",     "q3", "q5", "q6",    "q8",    "q4-64", "q5-64", "q2-256",
-             "q3-256", "q4-256", "c2", "c3", "c4",    "c5",    "c6",    "c8",    "c3-64",
-             "c4-64",  "h2",     "h3", "h4", "nvfp4", "mxfp4", "sign",  "bf16"}},
+    {"all", {"q4", "q2", "q3", "q5", "q6", "q8", "h2", "h3", "h4", "sign", "bf16"}},
 };
 
 // A way to cut and a set of codecs, on one snapshot.

@@ -23,7 +23,7 @@ def rows(task, steps, codecs, feedback, seeds=SEEDS, **settings):
 def _groups():
     every = (NONE, LOW, FULL)
     others = [{"gain": gain} for gain in (0.05, 0.2, 0.4)]
-    yield "2 bits", rows("lm", 600, ("q2", "h2", "c2"), every)
+    yield "2 bits", rows("lm", 600, ("q2", "h2"), every)
     yield "convolution", rows("convolution", 400, ("q2", "h2"), every)
     for ranks in (2, 8):
         yield f"{ranks} ranks", rows("lm", 600, ("q2",), every, ranks=ranks)
@@ -46,7 +46,7 @@ def _groups():
         "convolution", 400, ("q3", "q4"), every, range(4, 13)
     )
     yield "attention, longer", rows("attention", 1800, ("h2",), (NONE, LOW), (1, 2))
-    yield "long, all", rows("lm", 5000, ("c2", "h2"), every, (1,), rate=0.5)
+    yield "long, all", rows("lm", 5000, ("h2",), every, (1,), rate=0.5)
     yield "clip", rows("lm", 600, ("q2",), every, clip=0.9)
     yield "convolution, 3 and 4 bits", rows("convolution", 400, ("q3", "q4"), every)
     yield "digits", rows("digits", 400, ("h2", "q2"), every)
@@ -55,10 +55,10 @@ def _groups():
         yield f"{task}, decay", rows(task, steps, ("q2", "h2"), forgetful)
     yield "long, decay", rows("lm", 5000, ("q2", "h2"), forgetful, (1,), rate=0.5)
     yield "noise", rows("lm", 600, ("q8",), (NONE,))
-    yield "long, again", rows("lm", 5000, ("q2", "h2", "c2"), every, (2,), rate=0.5)
+    yield "long, again", rows("lm", 5000, ("q2", "h2"), every, (2,), rate=0.5)
     yield "gain", rows("lm", 600, ("q2", "h2"), others)
     yield "sign", rows("lm", 600, ("sign",), (*every, DECAY))
-    yield "long, third", rows("lm", 5000, ("q2", "h2", "c2"), every, (3,), rate=0.5)
+    yield "long, third", rows("lm", 5000, ("q2", "h2"), every, (3,), rate=0.5)
     yield "long, 3 and 4 bits", rows("lm", 5000, ("q3", "q4"), every, rate=0.5)
     yield "attention, 3 bits", rows("attention", 600, ("q3",), every)
     for ranks in (2, 8):

@@ -51,7 +51,7 @@ FLOOR = 0.4  # percent
 CHOSEN = {"h2", "h3", "h4", "q4", "q5", "q6", "q8"}
 # The runs that show that 2 bits need feedback.
 NEEDED = _USUAL | {"task": "lm", "steps": 600}
-NEEDED_CODEC = "c2"
+NEEDED_CODEC = "q2"
 
 
 def automatic(codec):

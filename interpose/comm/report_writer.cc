@@ -49,8 +49,13 @@ void startWriter() {
 void armOnce() {
   for (const std::string& warning : processParams().warnings)
     CINCH_WARN("INIT", "%s", warning.c_str());
+  for (const std::string& notice : processParams().notices)
+    CINCH_WARN("INIT", "%s", notice.c_str());
   if (const auto& rules = processRules(); !rules.ok())
     CINCH_WARN("INIT", "%s; nothing is compressed", rules.error().message.c_str());
+  else
+    for (const std::string& notice : rules.value().notices())
+      CINCH_WARN("INIT", "CINCH_RULES: %s", notice.c_str());
   armedPid.store(getpid());
   std::atexit(writeReport);
   const Params& params = processParams().params;

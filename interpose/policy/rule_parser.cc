@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "common/codec_names.h"
 #include "common/param_kinds.h"
 #include "common/text.h"
 #include "interpose/policy/rules.h"
@@ -54,6 +55,10 @@ bool setAction(Rule& rule, std::string_view word) {
   if (word == "pass") return rule.passes = true;
   if (word == "compress") return rule.isWanted = true;
   if (word == "gradient") return rule.isGradient = true;
+  if (const char* const successor = successorOfCodec(word)) {
+    rule.retiredCodec = word;
+    word = successor;
+  }
   const codec::CodecInfo* const found = codec::findCodec(word);
   if (found == nullptr || !codec::isForCalls(*found) || rule.codec != nullptr) return false;
   rule.codec = found;

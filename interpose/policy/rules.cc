@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdio>
 
+#include "common/codec_names.h"
 #include "common/hash.h"
 
 namespace cinch {
@@ -22,6 +23,13 @@ const Rule* Rules::search(const Signature& signature, int nRanks, uint64_t seenB
   for (const Rule& rule : rules_)
     if (holdsButForOrdinal(rule, signature, nRanks) && rule.ordinal.holds(seenBefore)) return &rule;
   return nullptr;
+}
+
+std::vector<std::string> Rules::notices() const {
+  std::vector<std::string> all;
+  for (const Rule& rule : rules_)
+    if (!rule.retiredCodec.empty()) all.push_back(retiredCodecText(rule.retiredCodec));
+  return all;
 }
 
 std::string Rules::fingerprint() const {

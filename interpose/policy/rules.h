@@ -32,6 +32,7 @@ struct Rule {
   bool isWanted = false;                    // whatever its size, and the switches of its kind, say
   bool isGradient = false;                  // whatever its place in the step says
   const codec::CodecInfo* codec = nullptr;  // null: the one that CINCH_CODEC names
+  std::string retiredCodec;                 // the old name that `codec` was written with
 
   // Conditions, of which all must hold.
   std::optional<CallKind> kind;
@@ -56,6 +57,8 @@ class Rules {
   }
 
   bool empty() const { return rules_.empty(); }
+  // What to tell users of names that are taken for one more release.
+  std::vector<std::string> notices() const;
   // "none", or a number that is the same for the same rules, however they are written.
   std::string fingerprint() const;
 

@@ -16,7 +16,7 @@ struct NoSummary {
 
 template <ElementType type>
 struct CastScale {
-  CINCH_HD constexpr CastScale(NoMeta, NoMeta) {}
+  CINCH_HD constexpr explicit CastScale(NoMeta) {}
 
   CINCH_HD constexpr bool isMarked() const { return false; }
   CINCH_HD constexpr float position(float value) const { return value; }
@@ -38,20 +38,16 @@ struct CastCodec {
 
   static constexpr const char* kName = kIsBf16 ? "bf16" : kIsFp16 ? "fp16" : "fp32";
   static constexpr uint8_t kNumber = kIsBf16 ? 14 : kIsFp16 ? 15 : 13;
-  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::other, kNumber, 128),
-                                                8 * sizeof(typename ElementTraits<type>::Storage),
-                                                0, 128};
-  static constexpr uint32_t kGroupElems = 128;
+  static constexpr wire::CodecFormat kFormat = {
+      codecId(CodecFamily::other, kNumber), 8 * sizeof(typename ElementTraits<type>::Storage), 0};
   static constexpr bool kIsRotated = false;
   static constexpr bool kDithers = false;
 
   using Summary = NoSummary;
   using BlockMeta = NoMeta;
-  using GroupMeta = NoMeta;
   using Scale = CastScale<type>;
 
   CINCH_HD static constexpr NoMeta blockMeta(NoSummary, uint32_t, Rounding) { return {}; }
-  CINCH_HD static constexpr NoMeta groupMeta(NoSummary, NoMeta) { return {}; }
 };
 
 }  // namespace cinch::codec

@@ -17,7 +17,7 @@ struct Float8Scale {
   float unit;
   float inverse;  // 0 for a block of zeros
 
-  CINCH_HD constexpr Float8Scale(Float8Unit stored, NoMeta)
+  CINCH_HD constexpr explicit Float8Scale(Float8Unit stored)
       : unit(Bf16::toFloat(stored.bits)),
         inverse(unit >= core::kSmallestScale ? 1.0f / unit : 0.0f) {}
 
@@ -28,21 +28,16 @@ struct Float8Scale {
   CINCH_HD constexpr float decode(uint32_t code) const { return E4m3::toFloat(code) * unit; }
 };
 
-template <uint32_t blockElems = 128>
 struct Float8Codec {
-  static constexpr const char* kName = blockElems == 64    ? "fp8-64"
-                                       : blockElems == 256 ? "fp8-256"
-                                                           : "fp8";
-  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::other, 8, blockElems), 8,
-                                                sizeof(Float8Unit), blockElems};
-  static constexpr uint32_t kGroupElems = blockElems;
+  static constexpr const char* kName = "fp8";
+  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::other, 8), 8,
+                                                sizeof(Float8Unit)};
   static constexpr bool kIsRotated = false;
   // Codes are not equally far apart.
   static constexpr bool kDithers = false;
 
   using Summary = core::Magnitude;
   using BlockMeta = Float8Unit;
-  using GroupMeta = NoMeta;
   using Scale = Float8Scale;
 
   // Marks a block that held a NaN or an infinity.
@@ -53,7 +48,6 @@ struct Float8Codec {
     const float exact = magnitude.largest() * (1.0f / 448.0f);
     return {exact < core::kSmallestScale ? uint16_t{0} : Bf16::fromFloat(exact)};
   }
-  CINCH_HD static constexpr NoMeta groupMeta(core::Magnitude, Float8Unit) { return {}; }
 };
 
 }  // namespace cinch::codec

@@ -47,7 +47,7 @@ struct HadamardScale {
   float step;
   float inverse;  // of the step; 0 for a block of zeros
 
-  CINCH_HD constexpr HadamardScale(GridStep stored, NoMeta)
+  CINCH_HD constexpr explicit HadamardScale(GridStep stored)
       : step(Bf16::toFloat(stored.bits)),
         inverse(step >= core::kSmallestScale ? 1.0f / step : 0.0f) {}
 
@@ -75,19 +75,16 @@ struct HadamardScale {
 
 template <uint32_t bits>
 struct HadamardCodec {
-  static constexpr uint32_t kBlockElems = 128;
-  static constexpr CodecName kNameText{'h', bits, kBlockElems};
+  static constexpr CodecName kNameText{'h', bits};
   static constexpr const char* kName = kNameText.text;
-  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::rotated, bits, kBlockElems),
-                                                bits, sizeof(GridStep), kBlockElems};
-  static constexpr uint32_t kGroupElems = kBlockElems;
+  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::rotated, bits), bits,
+                                                sizeof(GridStep)};
   static constexpr bool kIsRotated = true;
   // The distance between codes is not that between values.
   static constexpr bool kDithers = false;
 
   using Summary = MagnitudeSum;
   using BlockMeta = GridStep;
-  using GroupMeta = NoMeta;
   using Scale = HadamardScale<bits>;
 
   // Marks a block that held a NaN or an infinity, or values whose sum is one.
@@ -99,7 +96,6 @@ struct HadamardCodec {
     const float exact = magnitudes.sum * 0x1p-13f;
     return {exact < core::kSmallestScale ? uint16_t{0} : Bf16::fromFloat(exact)};
   }
-  CINCH_HD static constexpr NoMeta groupMeta(MagnitudeSum, GridStep) { return {}; }
 };
 
 }  // namespace cinch::codec

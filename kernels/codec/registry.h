@@ -5,11 +5,8 @@
 #include <string_view>
 
 #include "kernels/codec/cast.h"
-#include "kernels/codec/clipped.h"
 #include "kernels/codec/float8.h"
 #include "kernels/codec/hadamard.h"
-#include "kernels/codec/mxfp4.h"
-#include "kernels/codec/nvfp4.h"
 #include "kernels/codec/sign.h"
 #include "kernels/codec/uniform.h"
 
@@ -28,20 +25,10 @@ struct CodecList {};
 
 namespace cinch::codec {
 
-// clang-format off
-using AllCodecs = CodecList<
-    UniformCodec<2>, UniformCodec<3>, UniformCodec<4>, UniformCodec<5>, UniformCodec<6>, UniformCodec<8>,
-    UniformCodec<2, 64>, UniformCodec<3, 64>, UniformCodec<4, 64>, UniformCodec<5, 64>, UniformCodec<6, 64>, UniformCodec<8, 64>,
-    UniformCodec<2, 256>, UniformCodec<3, 256>, UniformCodec<4, 256>, UniformCodec<5, 256>, UniformCodec<6, 256>, UniformCodec<8, 256>,
-    ClippedCodec<2>, ClippedCodec<3>, ClippedCodec<4>, ClippedCodec<5>, ClippedCodec<6>, ClippedCodec<8>,
-    ClippedCodec<2, 64>, ClippedCodec<3, 64>, ClippedCodec<4, 64>, ClippedCodec<5, 64>, ClippedCodec<6, 64>, ClippedCodec<8, 64>,
-    ClippedCodec<2, 256>, ClippedCodec<3, 256>, ClippedCodec<4, 256>, ClippedCodec<5, 256>, ClippedCodec<6, 256>, ClippedCodec<8, 256>,
-    HadamardCodec<2>, HadamardCodec<3>, HadamardCodec<4>,
-    SignCodec<>, SignCodec<64>, SignCodec<256>,
-    Float8Codec<>, Float8Codec<64>, Float8Codec<256>,
-    Mxfp4Codec, Nvfp4Codec,
-    CastCodec<ElementType::fp32>, CastCodec<ElementType::bf16>, CastCodec<ElementType::fp16>>;
-// clang-format on
+using AllCodecs = CodecList<UniformCodec<2>, UniformCodec<3>, UniformCodec<4>, UniformCodec<5>,
+                            UniformCodec<6>, UniformCodec<8>, HadamardCodec<2>, HadamardCodec<3>,
+                            HadamardCodec<4>, SignCodec, Float8Codec, CastCodec<ElementType::fp32>,
+                            CastCodec<ElementType::bf16>, CastCodec<ElementType::fp16>>;
 
 }  // namespace cinch::codec
 

@@ -15,7 +15,7 @@ struct MeanMagnitude {
 struct SignScale {
   float mean;
 
-  CINCH_HD constexpr SignScale(MeanMagnitude stored, NoMeta) : mean(Bf16::toFloat(stored.bits)) {}
+  CINCH_HD constexpr explicit SignScale(MeanMagnitude stored) : mean(Bf16::toFloat(stored.bits)) {}
 
   CINCH_HD constexpr bool isMarked() const { return !isFinite(mean); }
 
@@ -25,20 +25,15 @@ struct SignScale {
   CINCH_HD constexpr float decode(uint32_t code) const { return code ? mean : -mean; }
 };
 
-template <uint32_t blockElems = 128>
 struct SignCodec {
-  static constexpr const char* kName = blockElems == 64    ? "sign-64"
-                                       : blockElems == 256 ? "sign-256"
-                                                           : "sign";
-  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::other, 1, blockElems), 1,
-                                                sizeof(MeanMagnitude), blockElems};
-  static constexpr uint32_t kGroupElems = blockElems;
+  static constexpr const char* kName = "sign";
+  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::other, 1), 1,
+                                                sizeof(MeanMagnitude)};
   static constexpr bool kIsRotated = false;
   static constexpr bool kDithers = false;
 
   using Summary = MagnitudeSum;
   using BlockMeta = MeanMagnitude;
-  using GroupMeta = NoMeta;
   using Scale = SignScale;
 
   // Marks a block that held a NaN or an infinity, or values whose sum is one.
@@ -49,7 +44,6 @@ struct SignCodec {
     if (!magnitudes.isFinite()) return kMarked;
     return {Bf16::fromFloat(magnitudes.sum / static_cast<float>(static_cast<int32_t>(nValues)))};
   }
-  CINCH_HD static constexpr NoMeta groupMeta(MagnitudeSum, MeanMagnitude) { return {}; }
 };
 
 }  // namespace cinch::codec

@@ -25,7 +25,7 @@ struct UniformScale {
   float minimum;
   float inverse;  // of the step; 0 for a constant block
 
-  CINCH_HD constexpr UniformScale(StepAndMinimum pair, NoMeta)
+  CINCH_HD constexpr explicit UniformScale(StepAndMinimum pair)
       : step(Bf16::toFloat(pair.step)),
         minimum(Bf16::toFloat(pair.minimum)),
         inverse(step >= core::kSmallestScale ? 1.0f / step : 0.0f) {}
@@ -43,19 +43,17 @@ struct UniformScale {
   }
 };
 
-template <uint32_t bits, uint32_t blockElems = 128>
+template <uint32_t bits>
 struct UniformCodec {
-  static constexpr CodecName kNameText{'q', bits, blockElems};
+  static constexpr CodecName kNameText{'q', bits};
   static constexpr const char* kName = kNameText.text;
-  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::uniform, bits, blockElems),
-                                                bits, sizeof(StepAndMinimum), blockElems};
-  static constexpr uint32_t kGroupElems = blockElems;
+  static constexpr wire::CodecFormat kFormat = {codecId(CodecFamily::uniform, bits), bits,
+                                                sizeof(StepAndMinimum)};
   static constexpr bool kIsRotated = false;
   static constexpr bool kDithers = true;
 
   using Summary = core::ValueRange;
   using BlockMeta = StepAndMinimum;
-  using GroupMeta = NoMeta;
   using Scale = UniformScale<bits>;
 
   // Marks a block that held a NaN or an infinity.
@@ -76,7 +74,6 @@ struct UniformCodec {
     return withStep(Bf16::fromFloat(width * (kSpan * kPerCode)),
                     Bf16::fromFloat(low + width * kMargin));
   }
-  CINCH_HD static constexpr NoMeta groupMeta(core::ValueRange, StepAndMinimum) { return {}; }
 
  private:
   static constexpr float kPerCode = 1.0f / static_cast<float>((1u << bits) - 1);

@@ -77,60 +77,30 @@ typename C::Summary summaryOfOctet(const Values& values, size_t first) {
   return mergeTree(leaves);
 }
 
-// Of `nElems` values from `first` on, of which not all need to exist.
+// Of a block, of which not all values need to exist.
 template <BlockCodec C>
-typename C::Summary summaryOf(const Values& values, size_t first, size_t nElems) {
+typename C::Summary summaryOf(const Values& values) {
   std::vector<typename C::Summary> octets;
-  for (size_t i = 0; i < nElems; i += wire::kOctetElems)
-    octets.push_back(summaryOfOctet<C>(values, first + i));
+  for (size_t i = 0; i < wire::kBlockElems; i += wire::kOctetElems)
+    octets.push_back(summaryOfOctet<C>(values, i));
   return mergeTree(octets);
 }
 
-// The metadata of a block as stored.
+// What the stored metadata of a block say.
 template <BlockCodec C>
-struct BlockMetadata {
-  typename C::BlockMeta block;
-  typename C::GroupMeta groups[kGroupsOfBlock<C>];
-
-  static BlockMetadata of(const Values& values, Rounding rounding) {
-    BlockMetadata meta;
-    meta.block = C::blockMeta(summaryOf<C>(values, 0, C::kFormat.blockElems),
-                              static_cast<uint32_t>(values.size()), rounding);
-    for (uint32_t group = 0; group < kGroupsOfBlock<C>; ++group)
-      meta.groups[group] =
-          C::groupMeta(summaryOf<C>(values, group * C::kGroupElems, C::kGroupElems), meta.block);
-    return meta;
-  }
-
-  static BlockMetadata load(const uint8_t* from) {
-    BlockMetadata meta;
-    std::memcpy(&meta.block, from, storedBytes<typename C::BlockMeta>);
-    for (uint32_t group = 0; group < kGroupsOfBlock<C>; ++group)
-      std::memcpy(&meta.groups[group], from + groupMetaOffset<C>(group),
-                  storedBytes<typename C::GroupMeta>);
-    return meta;
-  }
-
-  void store(uint8_t* to) const {
-    std::memcpy(to, &block, storedBytes<typename C::BlockMeta>);
-    for (uint32_t group = 0; group < kGroupsOfBlock<C>; ++group)
-      std::memcpy(to + groupMetaOffset<C>(group), &groups[group],
-                  storedBytes<typename C::GroupMeta>);
-  }
-
-  typename C::Scale scaleOf(size_t index) const {
-    return typename C::Scale(block, groups[index / C::kGroupElems]);
-  }
-};
+typename C::Scale storedScale(const uint8_t* metaBytes) {
+  typename C::BlockMeta meta;
+  std::memcpy(&meta, metaBytes, storedBytes<typename C::BlockMeta>);
+  return typename C::Scale(meta);
+}
 
 // Decodes `nValues` values of a block from its metadata and codes.
 template <BlockCodec C>
 Values decodeBlock(const uint8_t* metaBytes, const uint8_t* codes, const BlockPlace& place,
                    size_t nValues) {
-  const auto meta = BlockMetadata<C>::load(metaBytes);
+  const auto scale = storedScale<C>(metaBytes);
   Values values(C::kIsRotated ? core::kRotationElems : nValues);
   for (size_t i = 0; i < values.size(); ++i) {
-    const auto scale = meta.scaleOf(i);
     const uint32_t code = wire::extractCode(C::kFormat, codes, static_cast<uint32_t>(i));
     values[i] = scale.isMarked() ? __builtin_nanf("") : scale.decode(code);
   }
@@ -144,11 +114,12 @@ void encodeBlock(const Values& values, const BlockPlace& place, const core::Dith
                  uint8_t* metaBytes, uint8_t* codes) {
   if (!C::kDithers) dither = nullptr;
   const Values seen = codecView<C>(values, place);
-  const auto meta = BlockMetadata<C>::of(seen, dither ? Rounding::stochastic : Rounding::nearest);
-  meta.store(metaBytes);
+  const auto meta = C::blockMeta(summaryOf<C>(seen), static_cast<uint32_t>(seen.size()),
+                                 dither ? Rounding::stochastic : Rounding::nearest);
+  std::memcpy(metaBytes, &meta, storedBytes<typename C::BlockMeta>);
+  const typename C::Scale scale(meta);
+  if (scale.isMarked()) return;
   for (size_t i = 0; i < seen.size(); ++i) {
-    const auto scale = meta.scaleOf(i);
-    if (scale.isMarked()) continue;
     float position = scale.position(seen[i]);
     if (dither) {
       const auto octet = place.firstOctet + static_cast<uint32_t>(i / wire::kOctetElems);

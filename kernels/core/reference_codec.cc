@@ -16,6 +16,7 @@
 namespace cinch::reference {
 namespace {
 
+using wire::kBlockElems;
 using wire::kTileElems;
 using wire::ShardHeader;
 using wire::ShardLayout;
@@ -85,8 +86,8 @@ void forEachBlock(const ShardPlace& place, uint8_t* shardBytes, const Visit& vis
   for (uint32_t index = 0; index < layout.nPieces(place.shard); ++index) {
     const wire::Piece piece = layout.piece(place.shard, index);
     codec::withCodec(piece.codec.id, false, [&]<class C>() {
-      for (uint64_t block = 0; block < piece.nTiles * C::kFormat.tileBlocks(); ++block) {
-        const uint64_t first = piece.firstTile * kTileElems + block * C::kFormat.blockElems;
+      for (uint64_t block = 0; block < piece.nTiles * wire::kTileBlocks; ++block) {
+        const uint64_t first = piece.firstTile * kTileElems + block * kBlockElems;
         uint8_t* tiles = shardBytes + piece.offset;
         if (first < nValues)
           visit.template operator()<C>(tiles + wire::metaOffset(C::kFormat, block),
@@ -102,7 +103,7 @@ Values decodeShard(const ShardPlace& place, const uint8_t* shardBytes) {
   Values values;
   forEachBlock(place, const_cast<uint8_t*>(shardBytes),
                [&]<class C>(const uint8_t* meta, const uint8_t* codes, uint64_t first) {
-                 const auto n = std::min<uint64_t>(C::kFormat.blockElems, nValues - first);
+                 const auto n = std::min<uint64_t>(kBlockElems, nValues - first);
                  const Values block = decodeBlock<C>(meta, codes, place.block(first), n);
                  values.insert(values.end(), block.begin(), block.end());
                });
@@ -113,10 +114,10 @@ Values decodeShard(const ShardPlace& place, const uint8_t* shardBytes) {
 template <class Visit>
 void forEachResidualBlock(uint64_t nValues, void* residual, const Visit& visit) {
   using C = core::ResidualTileCodec;
-  for (uint64_t block = 0; block * C::kFormat.blockElems < nValues; ++block)
+  for (uint64_t block = 0; block * kBlockElems < nValues; ++block)
     visit(static_cast<uint8_t*>(residual) + wire::metaOffset(C::kFormat, block),
           static_cast<uint8_t*>(residual) + wire::codesOffset(C::kFormat, block),
-          block * C::kFormat.blockElems);
+          block * kBlockElems);
 }
 
 Values loadResidual(ResidualType type, const void* residual, uint64_t nValues) {
@@ -125,7 +126,7 @@ Values loadResidual(ResidualType type, const void* residual, uint64_t nValues) {
     forEachResidualBlock(nValues, const_cast<void*>(residual),
                          [&](const uint8_t* meta, const uint8_t* codes, uint64_t first) {
                            const Values block = decodeBlock<core::ResidualTileCodec>(
-                               meta, codes, {}, std::min<uint64_t>(128, nValues - first));
+                               meta, codes, {}, std::min<uint64_t>(kBlockElems, nValues - first));
                            values.insert(values.end(), block.begin(), block.end());
                          });
   else
@@ -138,10 +139,11 @@ Values loadResidual(ResidualType type, const void* residual, uint64_t nValues) {
 void storeResidual(ResidualType type, const Values& values, void* residual) {
   if (type == ResidualType::int8) {
     std::memset(residual, 0, core::residualBytes(type, values.size()));
-    return forEachResidualBlock(
-        values.size(), residual, [&](uint8_t* meta, uint8_t* codes, uint64_t first) {
-          encodeBlock<core::ResidualTileCodec>(slice(values, first, 128), {}, nullptr, meta, codes);
-        });
+    return forEachResidualBlock(values.size(), residual,
+                                [&](uint8_t* meta, uint8_t* codes, uint64_t first) {
+                                  encodeBlock<core::ResidualTileCodec>(
+                                      slice(values, first, kBlockElems), {}, nullptr, meta, codes);
+                                });
   }
   for (uint64_t i = 0; i < values.size(); ++i)
     store(type == ResidualType::fp32 ? ElementType::fp32 : ElementType::bf16, values[i], residual,
@@ -167,7 +169,7 @@ void encodeShard(const ShardPlace& place, const CodingRule& rule, uint32_t stage
   const core::DitherKey dither{rule.seed, place.shard, stage, call.state->ordinal, call.slot};
   const bool dithers = rule.rounding == Rounding::stochastic;
   forEachBlock(place, shardBytes, [&]<class C>(uint8_t* meta, uint8_t* codes, uint64_t first) {
-    encodeBlock<C>(slice(coded, first, C::kFormat.blockElems), place.block(first),
+    encodeBlock<C>(slice(coded, first, kBlockElems), place.block(first),
                    dithers ? &dither : nullptr, meta, codes);
   });
 

@@ -45,12 +45,12 @@ CINCH_HD inline float residualAt(const void* residual, uint64_t index) {
     return Bf16::toFloat(static_cast<const uint16_t*>(residual)[index]);
   } else {
     const auto* const tiles = static_cast<const uint8_t*>(residual);
-    const uint64_t block = index / Codec::kFormat.blockElems;
+    const uint64_t block = index / wire::kBlockElems;
     const uint8_t* const codes = tiles + wire::codesOffset(Codec::kFormat, block);
     const auto* const meta =
         reinterpret_cast<const uint16_t*>(tiles + wire::metaOffset(Codec::kFormat, block));
-    const uint8_t code = codes[index % Codec::kFormat.blockElems];  // whatever the scale may be
-    const Codec::Scale scale({meta[0], meta[1]}, {});
+    const uint8_t code = codes[index % wire::kBlockElems];  // whatever the scale may be
+    const Codec::Scale scale({meta[0], meta[1]});
     return scale.isMarked() ? __builtin_nanf("") : scale.decode(code);
   }
 }

@@ -10,8 +10,6 @@
 
 namespace cinch::core {
 
-inline constexpr uint32_t kRowElems = 128;
-inline constexpr uint32_t kTileRows = wire::kTileElems / kRowElems;
 inline constexpr uint32_t kRowLanes = 4;
 
 // Of one kind, over a lane's octets. Values that do not exist are 0.

@@ -1,22 +1,20 @@
-// Floats of 8 bits and less, as integer and float arithmetic that gives the same bits on host and
-// device: e4m3 and e2m1 of the Open Compute Project's formats, and e8m0, a power of two.
+// 8-bit floats, as integer and float arithmetic that gives the same bits on host and device: e4m3
+// of the Open Compute Project's formats.
 #pragma once
 
 #include "kernels/element/element_traits.h"
 
 namespace cinch {
 
-// A sign, exponent and mantissa, with subnormal numbers and no infinity. From fp32: round to
-// nearest, ties to even; what is too large, infinite or NaN becomes the largest number. To fp32:
-// exact.
-template <uint32_t exponentBits, uint32_t mantissaBits, uint32_t largestCode>
-struct SmallFloat {
-  static constexpr uint32_t kSign = 1u << (exponentBits + mantissaBits);
-
+// A sign, exponent and mantissa, with subnormal numbers and no infinity: up to +-448; the code
+// above the largest number is NaN. From fp32: round to nearest, ties to even; what is too large,
+// infinite or NaN becomes the largest number. To fp32: exact.
+struct E4m3 {
   CINCH_HD static constexpr float toFloat(uint32_t code) {
+    if ((code & 0x7f) == 0x7f) return __builtin_nanf("");
     // Scaling corrects the exponent's bias and normalises subnormal numbers alike.
-    const float magnitude = floatOfBits((code & (kSign - 1)) << kShift) * kBiasFactor;
-    return floatOfBits(bitsOfFloat(magnitude) | (code & kSign) << kSignShift);
+    const float magnitude = floatOfBits((code & 0x7f) << kShift) * kBiasFactor;
+    return floatOfBits(bitsOfFloat(magnitude) | (code & 0x80) << kSignShift);
   }
 
   CINCH_HD static constexpr uint32_t fromFloat(float value) {
@@ -33,34 +31,15 @@ struct SmallFloat {
   }
 
  private:
-  static constexpr uint32_t kBias = (1u << (exponentBits - 1)) - 1;
+  static constexpr uint32_t kExponentBits = 4, kMantissaBits = 3;
+  static constexpr uint32_t kBias = (1u << (kExponentBits - 1)) - 1;
   static constexpr uint32_t kBiasChange = 127 - kBias;
-  static constexpr uint32_t kShift = 23 - mantissaBits;
-  static constexpr uint32_t kSignShift = 31 - exponentBits - mantissaBits;
+  static constexpr uint32_t kShift = 23 - kMantissaBits;
+  static constexpr uint32_t kSignShift = 31 - kExponentBits - kMantissaBits;
   static constexpr float kBiasFactor = floatOfBits((127 + kBiasChange) << 23);
-  static constexpr float kSubnormalRounder = floatOfBits((127 + 24 - kBias - mantissaBits) << 23);
+  static constexpr float kSubnormalRounder = floatOfBits((127 + 24 - kBias - kMantissaBits) << 23);
   static constexpr uint32_t kSmallestNormal = (kBiasChange + 1) << 23;
-  static constexpr uint32_t kLargest = (largestCode << kShift) + (kBiasChange << 23);
-};
-
-// +-6.
-using E2m1 = SmallFloat<2, 1, 0x07>;
-
-// +-448; the code above the largest number is NaN.
-struct E4m3 : SmallFloat<4, 3, 0x7e> {
-  CINCH_HD static constexpr float toFloat(uint32_t code) {
-    return (code & 0x7f) == 0x7f ? __builtin_nanf("") : SmallFloat::toFloat(code);
-  }
-};
-
-// 2^-127 to 2^127.
-struct E8m0 {
-  static constexpr uint32_t kNan = 0xff;
-
-  CINCH_HD static constexpr float toFloat(uint32_t code) {
-    if (code == kNan) return __builtin_nanf("");
-    return floatOfBits(code > 0 ? code << 23 : 1u << 22);
-  }
+  static constexpr uint32_t kLargest = (0x7eu << kShift) + (kBiasChange << 23);
 };
 
 }  // namespace cinch

@@ -6,29 +6,29 @@
 
 namespace cinch::host {
 
-// Of `nElems` values, a power of two, of which the first nValues exist.
-template <class Summary, uint32_t nElems>
+// Of a block, of which the first nValues exist.
+template <class Summary>
 struct SummaryTree {
-  static constexpr uint32_t kOctets = nElems / wire::kOctetElems;
+  static constexpr uint32_t kOctets = wire::kBlockElems / wire::kOctetElems;
 
   // Value i of octet o is leaf i * kOctets + o, so that every level of the tree, in the octets and
   // then across them, merges one half with the other.
   static Summary of(const float* values, uint32_t nValues) {
-    Summary leaves[nElems];
+    Summary leaves[wire::kBlockElems];
     for (uint32_t octet = 0; octet < kOctets; ++octet)
       for (uint32_t i = 0; i < wire::kOctetElems; ++i) {
         const uint32_t index = octet * wire::kOctetElems + i;
         if (index < nValues) leaves[i * kOctets + octet] = Summary::of(values[index]);
       }
-    for (uint32_t n = nElems / 2; n > 0; n /= 2)
+    for (uint32_t n = wire::kBlockElems / 2; n > 0; n /= 2)
       for (uint32_t i = 0; i < n; ++i) leaves[i] = leaves[i].mergedWith(leaves[i + n]);
     return leaves[0];
   }
 };
 
 // What is exact in any order takes the one that is fastest.
-template <uint32_t nElems>
-struct SummaryTree<core::ValueRange, nElems> {
+template <>
+struct SummaryTree<core::ValueRange> {
   static core::ValueRange of(const float* values, uint32_t nValues) {
     int32_t low = INT32_MAX, high = INT32_MIN;
     for (uint32_t i = 0; i < nValues; ++i) {
@@ -39,8 +39,8 @@ struct SummaryTree<core::ValueRange, nElems> {
     return {low, high};
   }
 };
-template <uint32_t nElems>
-struct SummaryTree<core::Magnitude, nElems> {
+template <>
+struct SummaryTree<core::Magnitude> {
   static core::Magnitude of(const float* values, uint32_t nValues) {
     uint32_t most = 0;
     for (uint32_t i = 0; i < nValues; ++i) {
@@ -51,10 +51,11 @@ struct SummaryTree<core::Magnitude, nElems> {
   }
 };
 
-template <class Summary, uint32_t nElems>
+template <class Summary>
 inline Summary summaryOf(const float* values, uint32_t nValues) {
-  if (nValues >= nElems) return SummaryTree<Summary, nElems>::of(values, nElems);
-  return SummaryTree<Summary, nElems>::of(values, nValues);
+  // For compilers: the number of a whole block's values is known.
+  if (nValues == wire::kBlockElems) return SummaryTree<Summary>::of(values, wire::kBlockElems);
+  return SummaryTree<Summary>::of(values, nValues);
 }
 
 }  // namespace cinch::host

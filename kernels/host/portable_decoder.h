@@ -41,24 +41,22 @@ class PortableDecoder {
   using Scale = typename C::Scale;
   using Code = CodeOf<C::kFormat.bits>;
 
-  static constexpr uint32_t kBlockElems = C::kFormat.blockElems;
-
   static void decodeValues(const uint8_t* tile, float* values) {
     alignas(64) Code codes[kTileElems];
-    for (uint32_t block = 0; block < C::kFormat.tileBlocks(); ++block)
-      unpackCodes<C::kFormat.bits, kBlockElems>(
+    for (uint32_t block = 0; block < wire::kTileBlocks; ++block)
+      unpackCodes<C::kFormat.bits>(
           tile + C::kFormat.tileMetaBytes() + block * C::kFormat.blockCodeBytes(),
           codes + block * kBlockElems);
-    for (uint32_t first = 0; first < kTileElems; first += C::kGroupElems)
-      decodeGroup(TileMetadata<C>::storedScale(tile, first / C::kGroupElems), codes + first,
-                  values + first);
+    for (uint32_t block = 0; block < wire::kTileBlocks; ++block)
+      decodeBlock(TileMetadata<C>::storedScale(tile, block), codes + block * kBlockElems,
+                  values + block * kBlockElems);
   }
 
-  static void decodeGroup(const Scale& scale, const Code* codes, float* values) {
+  static void decodeBlock(const Scale& scale, const Code* codes, float* values) {
     if (scale.isMarked())
-      for (uint32_t i = 0; i < C::kGroupElems; ++i) values[i] = __builtin_nanf("");
+      for (uint32_t i = 0; i < kBlockElems; ++i) values[i] = __builtin_nanf("");
     else
-      for (uint32_t i = 0; i < C::kGroupElems; ++i) values[i] = scale.decode(codes[i]);
+      for (uint32_t i = 0; i < kBlockElems; ++i) values[i] = scale.decode(codes[i]);
   }
 };
 

@@ -56,8 +56,6 @@ class PortableEncoder {
   using Scale = typename C::Scale;
   using Code = CodeOf<C::kFormat.bits>;
 
-  static constexpr uint32_t kBlockElems = C::kFormat.blockElems;
-
   struct alignas(64) Codes {
     Code at[kTileElems];
   };
@@ -76,33 +74,33 @@ class PortableEncoder {
   // `dithers` is null to round to nearest.
   static void encodeValues(const TileMetadata<C>& meta, const float* seen, const float* dithers,
                            Codes& codes) {
-    for (uint32_t first = 0; first < kTileElems; first += C::kGroupElems) {
-      const Scale scale = meta.scaleOf(first / C::kGroupElems);
+    for (uint32_t first = 0; first < kTileElems; first += kBlockElems) {
+      const Scale scale = meta.scaleOf(first / kBlockElems);
       if (scale.isMarked())
-        std::memset(codes.at + first, 0, C::kGroupElems * sizeof(Code));
+        std::memset(codes.at + first, 0, kBlockElems * sizeof(Code));
       else if (dithers)
-        encodeGroup(scale, seen + first, dithers + first, codes.at + first);
+        encodeBlock(scale, seen + first, dithers + first, codes.at + first);
       else
-        encodeGroup(scale, seen + first, codes.at + first);
+        encodeBlock(scale, seen + first, codes.at + first);
     }
   }
 
-  static void encodeGroup(const Scale& scale, const float* seen, Code* codes) {
-    for (uint32_t i = 0; i < C::kGroupElems; ++i)
+  static void encodeBlock(const Scale& scale, const float* seen, Code* codes) {
+    for (uint32_t i = 0; i < kBlockElems; ++i)
       codes[i] = static_cast<Code>(scale.codeAt(scale.position(seen[i])));
   }
-  static void encodeGroup(const Scale& scale, const float* seen, const float* dithers,
+  static void encodeBlock(const Scale& scale, const float* seen, const float* dithers,
                           Code* codes) {
-    for (uint32_t i = 0; i < C::kGroupElems; ++i)
+    for (uint32_t i = 0; i < kBlockElems; ++i)
       codes[i] = static_cast<Code>(scale.codeAt(scale.position(seen[i]) + dithers[i]));
   }
 
   // Values that do not exist have codes 0.
   static void pack(Codes& codes, uint32_t nValues, uint8_t* packed) {
     std::memset(codes.at + nValues, 0, (kTileElems - nValues) * sizeof(Code));
-    for (uint32_t block = 0; block < C::kFormat.tileBlocks(); ++block)
-      packCodes<C::kFormat.bits, kBlockElems>(codes.at + block * kBlockElems,
-                                              packed + block * C::kFormat.blockCodeBytes());
+    for (uint32_t block = 0; block < wire::kTileBlocks; ++block)
+      packCodes<C::kFormat.bits>(codes.at + block * kBlockElems,
+                                 packed + block * C::kFormat.blockCodeBytes());
   }
 
   // Compares what the codes say with what was coded.

@@ -8,7 +8,7 @@
 namespace cinch::host {
 namespace {
 
-using core::kRowElems, core::kRowLanes, core::kTileRows;
+using core::kRowLanes;
 using wire::kOctetElems;
 
 // Of a power of two of parts, at distance n/2 .. 1.
@@ -23,7 +23,7 @@ float sumOfRow(const float* a, const float* b) {
   float lanes[kRowLanes];
   for (uint32_t lane = 0; lane < kRowLanes; ++lane) {
     core::LaneSum sum;
-    for (uint32_t first = lane * kOctetElems; first < kRowElems; first += kRowLanes * kOctetElems)
+    for (uint32_t first = lane * kOctetElems; first < kBlockElems; first += kRowLanes * kOctetElems)
       sum.addProducts(a + first, b + first);
     lanes[lane] = sum.total();
   }
@@ -31,17 +31,17 @@ float sumOfRow(const float* a, const float* b) {
 }
 
 float sumOfProducts(const TileValues& a, const TileValues& b) {
-  float rows[kTileRows];
-  for (uint32_t row = 0; row < kTileRows; ++row)
-    rows[row] = sumOfRow(a.at + row * kRowElems, b.at + row * kRowElems);
+  float rows[wire::kTileBlocks];
+  for (uint32_t row = 0; row < wire::kTileBlocks; ++row)
+    rows[row] = sumOfRow(a.at + row * kBlockElems, b.at + row * kBlockElems);
   return sumOf(rows);
 }
 
 float squaredRanges(const TileValues& values, uint32_t nValues) {
-  float rows[kTileRows] = {};
-  for (uint32_t first = 0; first < nValues; first += kRowElems)
-    rows[first / kRowElems] = core::squaredWidth(summaryOf<core::ValueRange, kRowElems>(
-        values.at + first, std::min(kRowElems, nValues - first)));
+  float rows[wire::kTileBlocks] = {};
+  for (uint32_t first = 0; first < nValues; first += kBlockElems)
+    rows[first / kBlockElems] = core::squaredWidth(
+        summaryOf<core::ValueRange>(values.at + first, std::min(kBlockElems, nValues - first)));
   return sumOf(rows);
 }
 

@@ -10,6 +10,7 @@
 
 namespace cinch::host {
 
+using wire::kBlockElems;
 using wire::kTileElems;
 
 // The values of one tile, on their way.

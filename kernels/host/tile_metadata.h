@@ -1,4 +1,4 @@
-// The metadata of a tile's blocks and groups.
+// The metadata of a tile's blocks.
 #pragma once
 
 #include <algorithm>
@@ -12,62 +12,36 @@ namespace cinch::host {
 template <BlockCodec C>
 class TileMetadata {
  public:
-  static constexpr uint32_t kBlockElems = C::kFormat.blockElems;
-
   // From what the codec sees of a tile; that of blocks without values is zeros.
   void make(const float* values, uint32_t nValues, Rounding rounding) {
     std::memset(blocks_, 0, sizeof blocks_);
-    std::memset(groups_, 0, sizeof groups_);
-    for (uint32_t block = 0; block * kBlockElems < nValues; ++block)
-      makeBlock(block, values + block * kBlockElems,
-                std::min(kBlockElems, nValues - block * kBlockElems), rounding);
+    for (uint32_t first = 0; first < nValues; first += wire::kBlockElems) {
+      const uint32_t n = std::min(wire::kBlockElems, nValues - first);
+      const auto summary = summaryOf<typename C::Summary>(values + first, n);
+      blocks_[first / wire::kBlockElems] = C::blockMeta(summary, n, rounding);
+    }
   }
 
   // Writes the bytes in front of a tile's codes.
   void store(uint8_t* tile) const {
     std::memset(tile, 0, C::kFormat.tileMetaBytes());
-    for (uint32_t block = 0; block < C::kFormat.tileBlocks(); ++block) {
-      uint8_t* to = tile + block * C::kFormat.blockMetaBytes;
-      std::memcpy(to, &blocks_[block], storedBytes<typename C::BlockMeta>);
-      for (uint32_t group = 0; group < kGroups; ++group)
-        std::memcpy(to + groupMetaOffset<C>(group), &groups_[block * kGroups + group],
-                    storedBytes<typename C::GroupMeta>);
-    }
+    for (uint32_t block = 0; block < wire::kTileBlocks; ++block)
+      std::memcpy(tile + block * kStored, &blocks_[block], kStored);
   }
 
-  // What an encoded tile says of its group `group`.
-  static typename C::Scale storedScale(const uint8_t* tile, uint32_t group) {
-    const uint8_t* from = tile + group / kGroups * C::kFormat.blockMetaBytes;
-    typename C::BlockMeta ofBlock;
-    typename C::GroupMeta ofGroup;
-    std::memcpy(&ofBlock, from, storedBytes<typename C::BlockMeta>);
-    std::memcpy(&ofGroup, from + groupMetaOffset<C>(group % kGroups),
-                storedBytes<typename C::GroupMeta>);
-    return typename C::Scale(ofBlock, ofGroup);
+  // What an encoded tile says of a block.
+  static typename C::Scale storedScale(const uint8_t* tile, uint32_t block) {
+    typename C::BlockMeta meta;
+    std::memcpy(&meta, tile + block * kStored, kStored);
+    return typename C::Scale(meta);
   }
 
-  // Of group `group` of the tile.
-  typename C::Scale scaleOf(uint32_t group) const {
-    return typename C::Scale(blocks_[group / kGroups], groups_[group]);
-  }
+  typename C::Scale scaleOf(uint32_t block) const { return typename C::Scale(blocks_[block]); }
 
  private:
-  static constexpr uint32_t kGroups = kGroupsOfBlock<C>;
-  using Summary = typename C::Summary;
+  static constexpr uint32_t kStored = storedBytes<typename C::BlockMeta>;
 
-  void makeBlock(uint32_t block, const float* values, uint32_t nValues, Rounding rounding) {
-    blocks_[block] =
-        C::blockMeta(summaryOf<Summary, kBlockElems>(values, nValues), nValues, rounding);
-    for (uint32_t group = 0; group < kGroups; ++group) {
-      const uint32_t first = group * C::kGroupElems;
-      const uint32_t nInGroup = first < nValues ? nValues - first : 0;
-      groups_[block * kGroups + group] = C::groupMeta(
-          summaryOf<Summary, C::kGroupElems>(values + first, nInGroup), blocks_[block]);
-    }
-  }
-
-  typename C::BlockMeta blocks_[C::kFormat.tileBlocks()];
-  typename C::GroupMeta groups_[wire::kTileElems / C::kGroupElems];
+  typename C::BlockMeta blocks_[wire::kTileBlocks];
 };
 
 }  // namespace cinch::host

@@ -26,18 +26,18 @@ CINCH_HD constexpr uint32_t highPlaneBits(uint32_t bits) {
 
 // Offsets in a piece, from its first tile. `block` counts the piece's blocks from 0.
 CINCH_HD constexpr uint64_t tileOffset(CodecFormat codec, uint64_t block) {
-  return block / codec.tileBlocks() * codec.tileBytes();
+  return block / kTileBlocks * codec.tileBytes();
 }
 CINCH_HD constexpr uint64_t metaOffset(CodecFormat codec, uint64_t block) {
-  return tileOffset(codec, block) + block % codec.tileBlocks() * codec.blockMetaBytes;
+  return tileOffset(codec, block) + block % kTileBlocks * codec.blockMetaBytes;
 }
 CINCH_HD constexpr uint64_t codesOffset(CodecFormat codec, uint64_t block) {
   return tileOffset(codec, block) + codec.tileMetaBytes() +
-         block % codec.tileBlocks() * codec.blockCodeBytes();
+         block % kTileBlocks * codec.blockCodeBytes();
 }
 // Of the second plane, from the codes of its block.
 CINCH_HD constexpr uint32_t highPlaneOffset(CodecFormat codec) {
-  return codec.blockElems * lowPlaneBits(codec.bits) / 8;
+  return kBlockElems * lowPlaneBits(codec.bits) / 8;
 }
 
 // Element `index` of a plane of `width` bits.

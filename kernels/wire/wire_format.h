@@ -22,9 +22,10 @@ inline constexpr uint16_t kMagic = 0xC19C;
 // An octet is what one lane of a GPU holds; a block shares its metadata; a tile is the smallest
 // self-contained run of blocks.
 inline constexpr uint32_t kOctetElems = 8;
+inline constexpr uint32_t kBlockElems = 128;
 inline constexpr uint32_t kTileElems = 1024;
 inline constexpr uint32_t kTileOctets = kTileElems / kOctetElems;
-inline constexpr uint32_t kMaxBlockElems = 256;
+inline constexpr uint32_t kTileBlocks = kTileElems / kBlockElems;
 
 // Metadata of a tile is padded to this, so that codes and tiles stay aligned.
 inline constexpr uint32_t kAlignment = 16;
@@ -35,18 +36,15 @@ struct CodecFormat {
   uint8_t id;              // 0: none
   uint8_t bits;            // of a code: 1 to 6, 8, 16 or 32
   uint8_t blockMetaBytes;  // what a block stores besides its codes
-  uint16_t blockElems;     // 64, 128 or 256
 
   CINCH_HD constexpr bool operator==(const CodecFormat& other) const { return id == other.id; }
 
-  CINCH_HD constexpr uint32_t blockOctets() const { return blockElems / kOctetElems; }
-  CINCH_HD constexpr uint32_t tileBlocks() const { return kTileElems / blockElems; }
   // Bytes of one encoded tile: the metadata of its blocks, then their codes.
   CINCH_HD constexpr uint32_t tileMetaBytes() const {
-    return (tileBlocks() * blockMetaBytes + kAlignment - 1) / kAlignment * kAlignment;
+    return (kTileBlocks * blockMetaBytes + kAlignment - 1) / kAlignment * kAlignment;
   }
   CINCH_HD constexpr uint32_t tileBytes() const { return tileMetaBytes() + kTileElems * bits / 8; }
-  CINCH_HD constexpr uint32_t blockCodeBytes() const { return uint32_t{blockElems} * bits / 8; }
+  CINCH_HD constexpr uint32_t blockCodeBytes() const { return kBlockElems * bits / 8; }
 };
 
 // First 16 bytes of every encoded shard.

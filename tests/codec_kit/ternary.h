@@ -35,7 +35,7 @@ struct TernaryScale {
   float level;
   float inverse;  // 0 for a block of zeros
 
-  CINCH_HD constexpr TernaryScale(Level stored, NoMeta)
+  CINCH_HD constexpr explicit TernaryScale(Level stored)
       : level(Bf16::toFloat(stored.bits)),
         inverse(level >= core::kSmallestScale ? 1.0f / level : 0.0f) {}
 
@@ -56,15 +56,13 @@ struct TernaryScale {
 
 struct TernaryCodec {
   static constexpr const char* kName = "ternary";
-  // Id, bits of a code, bytes of metadata of a block, values of a block.
-  static constexpr wire::CodecFormat kFormat = {240, 2, sizeof(Level), 128};
-  static constexpr uint32_t kGroupElems = 128;  // all of a block: it has no groups
+  // Id, bits of a code, bytes of metadata of a block.
+  static constexpr wire::CodecFormat kFormat = {240, 2, sizeof(Level)};
   static constexpr bool kIsRotated = false;
   static constexpr bool kDithers = false;  // what lies beyond +-level is cut off, hence biased
 
   using Summary = NonZeroMagnitudes;
   using BlockMeta = Level;
-  using GroupMeta = NoMeta;
   using Scale = TernaryScale;
 
   // The three levels with the least squared error for Gaussian values are 0 and this times their
@@ -79,7 +77,6 @@ struct TernaryCodec {
     const float level = kLevelPerMean * magnitudes.mean();
     return {level < core::kSmallestScale ? uint16_t{0} : Bf16::fromFloat(level)};
   }
-  CINCH_HD static constexpr NoMeta groupMeta(NonZeroMagnitudes, Level) { return {}; }
 };
 
 }  // namespace cinch::codec

@@ -138,8 +138,11 @@ void GoldenFile::makeMixedLayout() {
   if (stored.empty()) return;
   std::memcpy(stored.data(), bytes.data(), stored.size() * sizeof(GoldenSegment));
   std::vector<wire::Segment> segments;
-  for (const GoldenSegment& segment : stored)
-    segments.push_back({segment.nTiles, formatOf(segment.codec)});
+  for (const GoldenSegment& segment : stored) {
+    const wire::CodecFormat codec = formatOf(segment.codec);
+    if (codec == wire::CodecFormat{}) return;
+    segments.push_back({segment.nTiles, codec});
+  }
   const GoldenParameters p = parameters();
   mixed_ = std::make_shared<wire::MixedLayout>(p.count, p.nShards, segments);
 }

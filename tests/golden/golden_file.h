@@ -63,6 +63,8 @@ struct GoldenSegment {
 //       reduce of shard `ownShard`, whose own part and stage 1 residual are those of `input` and
 //       `residual`
 //   values                                   the same reduce into values; with fixed shards only
+//   pairValues                               reduce of two codes into values: those of rank 0 in
+//                                            `peers`, then the own shard of `encoded`
 class GoldenFile {
  public:
   static Result<GoldenFile> read(const std::string& path);
@@ -70,7 +72,7 @@ class GoldenFile {
   Result<void> writeNew(const std::string& path) const;
 
   GoldenParameters parameters() const;
-  // Of no shards where no codec has the id. Valid while the file lives.
+  // Of no shards where it has a codec that is no more. Valid while the file lives.
   wire::ShardLayout layout() const;
   ElementType type() const;
   InputFactor inputFactor() const;

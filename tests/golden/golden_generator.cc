@@ -18,7 +18,7 @@
 namespace cinch::test {
 namespace {
 
-constexpr uint32_t kBlock = 128;  // of special values; the codec's may be others
+constexpr uint32_t kBlock = wire::kBlockElems;
 constexpr uint32_t kShards = 3;
 constexpr float kFixedInputFactor = -0.37f;
 
@@ -37,6 +37,7 @@ struct Vectors {
   uint32_t fixedShard = 0;
   std::optional<CodingRule> feedback = {};  // none: no residuals
   std::vector<wire::Segment> segments = {};
+  bool isPair = false;
 
   uint64_t count() const {
     if (!segments.empty()) return 5 * wire::kTileElems + 300;
@@ -74,22 +75,23 @@ void addRules(std::vector<Vectors>& all) {
   };
   add("q4", ElementType::fp32, ResidualType::bf16, 0.9f);
   add("q8", ElementType::bf16, ResidualType::int8, 0.5f);
-  add("q3-64", ElementType::fp16, ResidualType::fp32, 0.9f);
-  add("c6-256", ElementType::bf16, ResidualType::bf16, 1.0f);
+  add("q3", ElementType::fp16, ResidualType::fp32, 0.9f);
+  add("q6", ElementType::bf16, ResidualType::bf16, 1.0f);
   add("h3", ElementType::bf16, ResidualType::int8, 0.9f);
-  add("nvfp4", ElementType::fp16, ResidualType::bf16, 0.5f);
+  add("h4", ElementType::fp16, ResidualType::bf16, 0.5f);
 }
 
 void addMixed(std::vector<Vectors>& all) {
   const auto segment = [](uint64_t nTiles, const char* codec) {
     return wire::Segment{nTiles, codec::findCodec(codec)->format};
   };
-  all.push_back({"mixed_bf16",
+  all.push_back({"mixed_fp16",
                  {},
-                 ElementType::bf16,
+                 ElementType::fp16,
                  0,
                  CodingRule{.gain = 0.1f, .residualType = ResidualType::int8},
-                 {segment(2, "q4"), segment(1, "h3"), segment(1, "q8-256"), segment(2, "q2-64")}});
+                 {segment(2, "q4"), segment(1, "h3"), segment(1, "q8"), segment(2, "q2")},
+                 true});
   all.push_back({"mixed_fp32",
                  {},
                  ElementType::fp32,
@@ -98,12 +100,23 @@ void addMixed(std::vector<Vectors>& all) {
                  {segment(2, "h3"), segment(1, "fp32"), segment(2, "q4"), segment(1, "fp32")}});
 }
 
+// Of two ranks that exchange whole buckets, each adds up two codes.
+void addPairs(std::vector<Vectors>& all) {
+  for (const char* codec : {"q4", "h3", "q8", "sign"})
+    for (const ElementType type : {ElementType::fp32, ElementType::bf16})
+      all.push_back({.name = "pair_" + std::string(codec) + "_" + nameOf(type),
+                     .codec = codec::findCodec(codec)->format,
+                     .type = type,
+                     .isPair = true});
+}
+
 std::vector<Vectors> allVectors() {
   std::vector<Vectors> all;
   addFirst(all);
   addEveryCodec(all);
   addRules(all);
   addMixed(all);
+  addPairs(all);
   return all;
 }
 
@@ -179,6 +192,7 @@ class Generator {
  public:
   explicit Generator(const Vectors& vectors)
       : type_(vectors.type),
+        isPair_(vectors.isPair),
         hasFeedback_(vectors.feedback),
         rule_(vectors.feedback.value_or(CodingRule{})),
         parameters_{.count = vectors.count(),
@@ -208,6 +222,7 @@ class Generator {
     setSection("peers", peers());
     reduceIntoCodes();
     if (layout_.fixedShard) reduceIntoValues();
+    if (isPair_) reducePair();
     return std::move(golden_);
   }
 
@@ -322,7 +337,24 @@ class Generator {
     setSection("values", values);
   }
 
+  void reducePair() {
+    const uint64_t own = parameters_.ownShard * layout_.strideBytes();
+    std::vector<uint8_t> values(layout_.shardElems(parameters_.ownShard) * elementBytes(type_));
+    reference::reduceShard({.call = startCall(),
+                            .shard = parameters_.ownShard,
+                            .peers = golden_.section("peers").data(),
+                            .ownInput = nullptr,
+                            .ownCodes = golden_.section("encoded").data() + own,
+                            .ownResidual = nullptr,
+                            .residual = nullptr,
+                            .factor = parameters_.factor,
+                            .output = nullptr,
+                            .values = values.data()});
+    setSection("pairValues", values);
+  }
+
   ElementType type_;
+  bool isPair_;
   bool hasFeedback_;
   CodingRule rule_;
   GoldenParameters parameters_;

@@ -346,6 +346,12 @@ class Golden:
         if self.fixed:
             assert self.to_elements(total) == self["values"]
 
+    def check_pair(self):
+        peer = self.decode_shard(self.shard_bytes("peers", 0), self.own)
+        own = self.decode_shard(self.shard_bytes("encoded", self.own), self.own)
+        total = [multiply(add(a, b), self.factor) for a, b in zip(peer, own)]
+        assert self.to_elements(total) == self["pairValues"]
+
 
 def main(folder):
     paths = sorted(pathlib.Path(folder).glob("*.bin"))
@@ -355,6 +361,8 @@ def main(folder):
         golden.check_encode()
         golden.check_decode()
         golden.check_reduce()
+        if "pairValues" in golden.sections:
+            golden.check_pair()
         print(f"{path.name} agrees")
 
 

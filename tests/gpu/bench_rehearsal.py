@@ -18,7 +18,7 @@ def main(program):
     kernels, figures = outcome.figures["kernels"], outcome.figures
     assert outcome.state == "pass" and len(figures["copies"]) == 1
     codecs = {row["codec"] for row in kernels}
-    assert {"q4", "h4", "sign", "nvfp4", "bf16"} <= codecs
+    assert {"q4", "h4", "sign", "fp8", "bf16"} <= codecs
     for codec in codecs:
         rows = [row for row in kernels if row["codec"] == codec]
         assert {row["kernel"] for row in rows} == KERNELS, codec

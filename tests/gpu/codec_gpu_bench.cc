@@ -246,16 +246,15 @@ void Bench::run(const Buckets& buckets, const Case& each) {
   }
 }
 
-// Blocks of other sizes, fp16, other residuals and dither at the main size only.
+// Fp16, other residuals and dither at the main size only.
 std::vector<Case> casesOf(const codec::CodecInfo& codec, bool isMain) {
   std::vector<Case> cases;
   if (!codec::isForCalls(codec)) return cases;
-  if (!isMain && codec.format.blockElems != 128) return cases;
   for (const ElementType type : {ElementType::fp32, ElementType::bf16, ElementType::fp16}) {
     if (!isMain && type == ElementType::fp16) continue;
     cases.push_back({codec, type});
     cases.push_back({codec, type, true});
-    if (!isMain || codec.format.blockElems != 128 || type == ElementType::fp16) continue;
+    if (!isMain || type == ElementType::fp16) continue;
     for (const ResidualType residual : {ResidualType::bf16, ResidualType::int8})
       cases.push_back({codec, type, true, {.gain = kGain, .residualType = residual}});
     if (codec.dithers)

@@ -115,7 +115,7 @@ TEST_F(LargeBuckets, TalliesProbesAndSumsEqualTheHost) {
 }
 
 TEST_F(LargeBuckets, CarryResidualsOverManyCalls) {
-  for (const char* name : {"q4", "c3", "h2", "sign", "nvfp4"})
+  for (const char* name : {"q4", "q3", "h2", "sign", "fp8"})
     for (const ElementType type : kTypes)
       expectAllReducesLikeReference(kCudaCodec,
                                     {.count = 50003,
@@ -138,7 +138,7 @@ TEST_F(CudaCodec, RefusesMisalignedEncodedBuffers) {
 }
 
 TEST_F(CudaCodec, RefusesUnknownCodecs) {
-  const CallContext call{{1000, 1, {250, 4, 4, 128}}, ElementType::fp32, 1, 2, nullptr, nullptr};
+  const CallContext call{{1000, 1, {250, 4, 4}}, ElementType::fp32, 1, 2, nullptr, nullptr};
   const DecodeLaunch decode{call, nullptr, nullptr};
   EXPECT_EQ(table_->decode(&decode, 1, nullptr), cudaErrorInvalidValue);
 }

@@ -216,7 +216,7 @@ class StudyTest(unittest.TestCase):
             self.assertEqual(set(figures), {"needed", "auto_never_worse", "worse"})
 
 
-def make_rows(losses, codec_name="c2", task="lm", steps=600, ranks=4, jitter=0.001):
+def make_rows(losses, codec_name="q2", task="lm", steps=600, ranks=4, jitter=0.001):
     """Rows of the runs without compression and of others, by feedback, whose losses are given."""
     random = np.random.default_rng(1)
     rules = {name: rule for rule, name in summary.FEEDBACK.items()}
@@ -268,7 +268,7 @@ class SummaryTest(unittest.TestCase):
         self.assertEqual(self.words(rows)["full"], "better")
 
     def test_auto_by_codec(self):
-        named = {"sign": "decay .8", "q8": "none", "q2": ".1", "h4": ".1", "c3": ".1"}
+        named = {"sign": "decay .8", "q8": "none", "q2": ".1", "h4": ".1", "q3": ".1"}
         self.assertEqual({name: summary.automatic(name) for name in named}, named)
 
     def test_what_is_needed(self):

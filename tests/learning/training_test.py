@@ -105,10 +105,10 @@ class ComparisonTest(unittest.TestCase):
         return status, json.loads(output.getvalue().splitlines()[-1])
 
     def test_all_tasks_and_seeds(self):
-        status, summary = self.compare(2.0, "--codec", "c3")
+        status, summary = self.compare(2.0, "--codec", "q3")
         self.assertEqual(status, 0)
         self.assertEqual(set(summary), {"lm", "digits", "table"})
-        self.assertEqual(summary["table"]["c3_seeds"], [2.0] * 3)
+        self.assertEqual(summary["table"]["q3_seeds"], [2.0] * 3)
 
     def test_limits(self):
         self.assertEqual(self.compare(2.02)[0], 1)

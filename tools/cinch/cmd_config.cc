@@ -35,7 +35,8 @@ void printJson(const ParamSet& set) {
                           {"wire", param.wire},
                           {"help", param.help}});
   }
-  const nlohmann::ordered_json report = {{"parameters", parameters}, {"warnings", set.warnings}};
+  const nlohmann::ordered_json report = {
+      {"parameters", parameters}, {"warnings", set.warnings}, {"notices", set.notices}};
   fmt::print("{}\n", report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
@@ -51,6 +52,8 @@ void printWarnings() {
   for (const std::string& warning : processParams().warnings) {
     fmt::print(stderr, "cinch: warning: {}\n", warning);
   }
+  for (const std::string& notice : processParams().notices)
+    fmt::print(stderr, "cinch: warning: {}\n", notice);
 }
 
 int printConfig(OutputFormat format) {

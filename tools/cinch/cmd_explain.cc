@@ -23,11 +23,9 @@ struct ExplainedCodec {
 const char* ExplainedCodec::family() const {
   constexpr uint8_t kFirstExperiment = 240;
   if (info.format.id >= kFirstExperiment) return "experiment";
-  switch (static_cast<CodecFamily>(info.format.id % 64 / 16 * 16)) {
+  switch (static_cast<CodecFamily>(info.format.id / 16 * 16)) {
     case CodecFamily::uniform:
       return "min-max";
-    case CodecFamily::clipped:
-      return "clipped";
     case CodecFamily::rotated:
       return "Hadamard";
     default:
@@ -53,13 +51,12 @@ std::string errorText(double error) {
 // What text and Markdown have in their columns.
 std::vector<TextRow> cellsOf(const std::vector<ExplainedCodec>& codecs) {
   std::vector<TextRow> rows = {
-      {"codec", "family", "bits per value", "block", "metadata", "against fp32", "against bf16"}};
+      {"codec", "family", "bits per value", "metadata", "against fp32", "against bf16"}};
   for (const DataSet& data : errorDataSets()) rows[0].push_back(data.name);
   rows[0].push_back("rounding");
   for (const ExplainedCodec& codec : codecs) {
     const double bits = codec.bitsPerValue();
     rows.push_back({codec.info.name, codec.family(), fmt::format("{:g}", bits),
-                    std::to_string(codec.info.format.blockElems),
                     fmt::format("{} bytes", codec.info.format.blockMetaBytes),
                     fmt::format("1 / {:.1f}", 32 / bits), fmt::format("1 / {:.1f}", 16 / bits)});
     for (double error : codec.errors) rows.back().push_back(errorText(error));
@@ -71,9 +68,9 @@ std::vector<TextRow> cellsOf(const std::vector<ExplainedCodec>& codecs) {
 void printMarkdown(const ExplainOptions& options, const std::vector<ExplainedCodec>& codecs) {
   fmt::print(
       "# Codecs\n\n"
-      "What `CINCH_CODEC` can be. *Bits per value* has metadata in it: each block of values has "
-      "its "
-      "own.\n"
+      "What `CINCH_CODEC` can be. *Bits per value* has metadata in it: each block of 128 values "
+      "has\n"
+      "its own.\n"
       "The errors are squared error over squared signal after one round trip without error\n"
       "feedback, of {} values: Gaussian, Laplace, and Student's t with 3 degrees of freedom.\n"
       "docs/wire-format.md says what each codec does, docs/writing-a-codec.md how to add one.\n\n",
@@ -102,7 +99,7 @@ void printJson(const ExplainOptions& options, const std::vector<ExplainedCodec>&
                                 {"family", codec.family()},
                                 {"bits_per_value", codec.bitsPerValue()},
                                 {"code_bits", codec.info.format.bits},
-                                {"block", codec.info.format.blockElems},
+                                {"block", wire::kBlockElems},
                                 {"block_metadata_bytes", codec.info.format.blockMetaBytes},
                                 {"rounding", codec.rounding()},
                                 {"nmse", errors}});

@@ -2,15 +2,15 @@
 
 #include "common/param.h"
 #include "interpose/policy/policy.h"
-#include "kernels/codec/registry.h"
 #include "tools/cinch/codec_error.h"
+#include "tools/cinch/codec_option.h"
 #include "tools/cinch/commands.h"
 
 namespace cinch {
 
 int explainTolerance(const std::string& codec) {
-  const codec::CodecInfo* info = codec::findCodec(codec);
-  if (info == nullptr || !codec::isForCalls(*info)) {
+  const codec::CodecInfo* info = codecOption(codec);
+  if (info == nullptr) {
     fmt::print(stderr, "cinch: no codec is called {}; `cinch explain --codecs` lists them\n",
                codec);
     return kExitUsage;

@@ -13,6 +13,7 @@
 #include "common/text_file.h"
 #include "tools/cinch/bench/collective.h"
 #include "tools/cinch/codec_costs.h"
+#include "tools/cinch/codec_option.h"
 #include "tools/cinch/codec_speed.h"
 #include "tools/cinch/quantity.h"
 
@@ -113,8 +114,8 @@ Result<Coding> codingFor(const ExplainedCall& call, CallKind kind, std::string& 
   Rule rule;
   if (!call.codec.empty()) {
     source = "--codec";
-    rule.codec = codec::findCodec(call.codec);
-    if (rule.codec == nullptr || !codec::isForCalls(*rule.codec))
+    rule.codec = codecOption(call.codec);
+    if (rule.codec == nullptr)
       return errorf(Status::invalidArgument,
                     "--codec %s: there is no such codec; `cinch explain --codecs` lists them",
                     call.codec.c_str());

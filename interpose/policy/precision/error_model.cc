@@ -3,7 +3,7 @@
 namespace cinch {
 namespace {
 
-constexpr uint32_t kBlockElems = 128;
+using wire::kBlockElems;
 
 // Two bits to nearest span a part of the range: their error over that of all of it.
 constexpr double kNarrowedShare = 0.72;
@@ -39,7 +39,7 @@ std::optional<double> predictError(const codec::CodecInfo& codec, Rounding round
   }
   if (codec.format.id == codec::formatOf("fp32").id) return 0.0;
   if (codec.format.id == codec::formatOf("bf16").id) return kBfloat16Share * statistics.power;
-  const bool isUniform = codec.format.id == codecId(CodecFamily::uniform, bits, kBlockElems);
+  const bool isUniform = codec.format.id == codecId(CodecFamily::uniform, bits);
   return isUniform ? std::optional(uniformError(bits, rounding, statistics)) : std::nullopt;
 }
 

@@ -83,6 +83,7 @@ __device__ typename PlaneWord<width>::Type keptElements(typename PlaneWord<width
 template <uint32_t bits>
 struct CodeWords {
   static constexpr uint32_t kLow = wire::lowPlaneBits(bits), kHigh = wire::highPlaneBits(bits);
+  static constexpr uint32_t kHighOffset = wire::kBlockElems * kLow / 8;
   using LowWord = typename PlaneWord<kLow>::Type;
   using HighWord = typename PlaneWord<kHigh>::Type;
 
@@ -97,18 +98,17 @@ struct CodeWords {
   }
 
   // Of octet `octet` of the block whose codes are at `block`.
-  __device__ static CodeWords load(const uint8_t* block, uint32_t blockElems, uint32_t octet) {
+  __device__ static CodeWords load(const uint8_t* block, uint32_t octet) {
     CodeWords words = {};
     words.low = __ldcs(reinterpret_cast<const LowWord*>(block) + octet);
     if constexpr (kHigh > 0)
-      words.high = __ldcs(reinterpret_cast<const HighWord*>(block + blockElems * kLow / 8) + octet);
+      words.high = __ldcs(reinterpret_cast<const HighWord*>(block + kHighOffset) + octet);
     return words;
   }
 
-  __device__ void store(uint8_t* block, uint32_t blockElems, uint32_t octet) const {
+  __device__ void store(uint8_t* block, uint32_t octet) const {
     reinterpret_cast<LowWord*>(block)[octet] = low;
-    if constexpr (kHigh > 0)
-      reinterpret_cast<HighWord*>(block + blockElems * kLow / 8)[octet] = high;
+    if constexpr (kHigh > 0) reinterpret_cast<HighWord*>(block + kHighOffset)[octet] = high;
   }
 
   // The first `n` codes, then zeros.

@@ -111,7 +111,7 @@ class AnyResidual {
     return TileArray<Storage>(place_.memory);
   }
   __device__ static TileCodec<Codec> int8(uint32_t tile, TileExtent extent) {
-    return TileCodec<Codec>(Codec::kFormat, TilePlace{tile, extent});
+    return TileCodec<Codec>(TilePlace{tile, extent});
   }
   __device__ uint8_t* tileAt(uint32_t tile) const {
     return static_cast<uint8_t*>(place_.memory) + uint64_t{tile} * kTileBytes;

@@ -20,8 +20,8 @@ class ShardCodec {
   // All lanes of the warp call these together. `shard` is where the encoded shard begins.
   __device__ __forceinline__ TileValues decode(uint32_t tile, TileExtent extent,
                                                const uint8_t* shard) const {
-    TileValues values = codecs_.withCodec([&]<class C>(wire::CodecFormat format) {
-      const TileCodec<C> codec(format, TilePlace{tile, extent});
+    TileValues values = codecs_.withCodec([&]<class C>() {
+      const TileCodec<C> codec(TilePlace{tile, extent});
       return codec.decode(shard + codecs_.offsetOf(tile));
     });
     if (codecs_.isRotated()) rotateBack(values, rotationKey_, tile);
@@ -35,8 +35,8 @@ class ShardCodec {
     const bool isRotated = codecs_.isRotated();
     if (isRotated) makeView(tile, extent, values);
     const TilePlace place{tile, isRotated ? wholeBlocks(extent) : extent};
-    TileValues decoded = codecs_.withCodec([&]<class C>(wire::CodecFormat format) {
-      const TileCodec<C> codec(format, place);
+    TileValues decoded = codecs_.withCodec([&]<class C>() {
+      const TileCodec<C> codec(place);
       return codec.encode(values, rounder, shard + codecs_.offsetOf(tile));
     });
     if (wantsDecoded && isRotated) rotateBack(decoded, rotationKey_, tile);

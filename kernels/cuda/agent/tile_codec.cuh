@@ -2,9 +2,9 @@
 #pragma once
 
 #include "kernels/core/random.h"
+#include "kernels/cuda/agent/block_metadata.cuh"
 #include "kernels/cuda/agent/code_words.cuh"
 #include "kernels/cuda/agent/tile_array.cuh"
-#include "kernels/cuda/agent/tile_scales.cuh"
 
 namespace cinch::cuda {
 
@@ -29,17 +29,15 @@ struct AsToldByRule {
 template <BlockCodec C>
 class TileCodec {
  public:
-  // `format` is C's, or that of a codec that differs only in the size of its blocks.
-  __device__ TileCodec(wire::CodecFormat format, const TilePlace& place)
-      : format_(format), place_(place) {}
+  __device__ explicit TileCodec(const TilePlace& place) : place_(place) {}
 
   // What `tile` says. All lanes of the warp call it together.
   __device__ __forceinline__ TileValues decode(const uint8_t* tile) const {
     Words words[kSlots];
 #pragma unroll
     for (uint32_t slot = 0; slot < kSlots; ++slot)
-      words[slot] = Words::load(tile + codesOffset(slot), format_.blockElems, octetOfBlock(slot));
-    return decoded(TileScales<C>(TileMetadata<C>::load(format_, tile), format_), words);
+      words[slot] = Words::load(codesOf(tile), octetOfBlock(slot));
+    return decoded(BlockMetadata<C>::load(tile).scale(), words);
   }
 
   // Writes all of `tile`, and returns what it decodes to. Values that do not exist may be any. All
@@ -49,26 +47,26 @@ class TileCodec {
                                                uint8_t* tile) const {
     constexpr bool kIsShort = Rounder::kMayDither;  // a kernel that many codecs share
     const auto metadata =
-        TileMetadata<C>::template of<kIsShort>(values, format_, place_.extent, roundingOf(rounder));
-    metadata.store(format_, tile);
-    const TileScales<C> scales(metadata, format_);
+        BlockMetadata<C>::template of<kIsShort>(values, place_.extent, roundingOf(rounder));
+    metadata.store(tile);
     if constexpr (kIsShort)
-      return encodeBySlots(scales, values, rounder, tile);
+      return encodeBySlots(metadata.scale(), values, rounder, tile);
     else
-      return encodeAtOnce(scales, values, rounder, tile);
+      return encodeAtOnce(metadata.scale(), values, rounder, tile);
   }
 
  private:
   using Scale = typename C::Scale;
   using Words = CodeWords<C::kFormat.bits>;
 
-  __device__ uint32_t octetOfBlock(uint32_t slot) const {
-    return octetOf(slot) % format_.blockOctets();
+  // The codes of this lane's block, and which octet of it a slot is.
+  template <class Byte>
+  __device__ static Byte* codesOf(Byte* tile) {
+    return tile + C::kFormat.tileMetaBytes() +
+           laneOfWarp() / kLanesPerRow * C::kFormat.blockCodeBytes();
   }
-  // Of the block of a slot.
-  __device__ uint32_t codesOffset(uint32_t slot) const {
-    return format_.tileMetaBytes() +
-           octetOf(slot) / format_.blockOctets() * format_.blockCodeBytes();
+  __device__ static uint32_t octetOfBlock(uint32_t slot) {
+    return octetOf(slot) % kRowOctets;
   }
 
   template <class Rounder>
@@ -79,12 +77,12 @@ class TileCodec {
   }
 
   template <class Rounder>
-  __device__ TileValues encodeAtOnce(const TileScales<C>& scales, const TileValues& values,
+  __device__ TileValues encodeAtOnce(const Scale& scale, const TileValues& values,
                                      const Rounder& rounder, uint8_t* tile) const {
     Words words[kSlots];
 #pragma unroll
     for (uint32_t slot = 0; slot < kSlots; ++slot)
-      words[slot] = codesOf(scales.ofSlot(slot), values.at[slot], rounder, slot);
+      words[slot] = codesOf(scale, values.at[slot], rounder, slot);
     if (!place_.extent.isWhole()) {
       markCold();
 #pragma unroll
@@ -93,25 +91,23 @@ class TileCodec {
     }
 #pragma unroll
     for (uint32_t slot = 0; slot < kSlots; ++slot)
-      words[slot].store(tile + codesOffset(slot), format_.blockElems, octetOfBlock(slot));
-    return decoded(scales, words);
+      words[slot].store(codesOf(tile), octetOfBlock(slot));
+    return decoded(scale, words);
   }
 
   // The same in a quarter of the code: where many codecs share a kernel.
   template <class Rounder>
-  __device__ __forceinline__ TileValues encodeBySlots(const TileScales<C>& scales,
-                                                      TileValues values, const Rounder& rounder,
-                                                      uint8_t* tile) const {
+  __device__ __forceinline__ TileValues encodeBySlots(const Scale& scale, TileValues values,
+                                                      const Rounder& rounder, uint8_t* tile) const {
     ValuesInWindow window;
     forEachValue([&](uint32_t slot, uint32_t i) { window.at(slot, i) = values.at[slot][i]; });
 #pragma unroll 1
     for (uint32_t slot = 0; slot < kSlots; ++slot) {
-      const Scale scale = scales.ofSlot(slot);
       float octet[kOctetElems];
 #pragma unroll
       for (uint32_t i = 0; i < kOctetElems; ++i) octet[i] = window.at(slot, i);
       const Words words = codesOf(scale, octet, rounder, slot).first(place_.extent.ofSlot(slot));
-      words.store(tile + codesOffset(slot), format_.blockElems, octetOfBlock(slot));
+      words.store(codesOf(tile), octetOfBlock(slot));
 #pragma unroll
       for (uint32_t i = 0; i < kOctetElems; ++i)
         window.at(slot, i) = scale.isMarked() ? kNan : scale.decode(words.codeAt(i));
@@ -139,21 +135,18 @@ class TileCodec {
     return scale.isMarked() ? Words{} : words;
   }
 
-  __device__ static TileValues decoded(const TileScales<C>& scales, const Words (&words)[kSlots]) {
+  __device__ static TileValues decoded(const Scale& scale, const Words (&words)[kSlots]) {
     TileValues values;
     forEachValue([&](uint32_t slot, uint32_t i) {
-      values.at[slot][i] = scales.ofSlot(slot).decode(words[slot].codeAt(i));
+      values.at[slot][i] = scale.decode(words[slot].codeAt(i));
     });
-    if (scales.areMarked()) {
+    if (scale.isMarked()) {
       markCold();
-      forEachValue([&](uint32_t slot, uint32_t i) {
-        if (scales.ofSlot(slot).isMarked()) values.at[slot][i] = kNan;
-      });
+      values = filled(kNan);
     }
     return values;
   }
 
-  wire::CodecFormat format_;
   TilePlace place_;
 };
 

@@ -1,4 +1,4 @@
-// Summaries of the blocks and groups of a tile, merged in the codec's tree (kernels/codec/codec.h).
+// Summaries of the blocks of a tile, merged in the codec's tree (kernels/codec/codec.h).
 #pragma once
 
 #include <type_traits>
@@ -68,88 +68,50 @@ __device__ S fromLane(const S& summary, uint32_t distance) {
   return __builtin_bit_cast(S, words);
 }
 
-// `isShort`: one copy of the code for whole tiles and others.
+// Of an octet; the values for which `exists(i)` is false change nothing.
+template <class Merged, class Exists>
+__device__ Merged octetSummary(const float (&values)[kOctetElems], const Exists& exists) {
+  Merged leaf[kOctetElems];
+#pragma unroll
+  for (uint32_t i = 0; i < kOctetElems; ++i) leaf[i] = exists(i) ? Merged::of(values[i]) : Merged{};
+#pragma unroll
+  for (uint32_t distance = kOctetElems / 2; distance > 0; distance /= 2)
+#pragma unroll
+    for (uint32_t i = 0; i < distance; ++i) leaf[i] = leaf[i].mergedWith(leaf[i + distance]);
+  return leaf[0];
+}
+
+// Octet 4 * slot + lane of a block: those at distance 8 and 4 are slots of this lane, those at
+// distance 2 and 1 are other lanes'.
+template <class Merged, class Exists>
+__device__ Merged rowSummary(const TileValues& values, const Exists& exists) {
+  Merged octet[kSlots];
+#pragma unroll
+  for (uint32_t slot = 0; slot < kSlots; ++slot)
+    octet[slot] =
+        octetSummary<Merged>(values.at[slot], [&](uint32_t i) { return exists(slot, i); });
+  Merged block = octet[0].mergedWith(octet[2]).mergedWith(octet[1].mergedWith(octet[3]));
+#pragma unroll
+  for (uint32_t distance = kLanesPerRow / 2; distance > 0; distance /= 2)
+    block = block.mergedWith(fromLane(block, distance));
+  return block;
+}
+
+// Of this lane's block. All lanes of the warp make it together. `isShort`: one copy of the code for
+// whole tiles and others.
 template <BlockCodec C, bool isShort>
-class TileSummaries {
- public:
-  // Of this lane's octets; all octets of a block that has values exist where `extent` says so. All
-  // lanes of the warp make it together.
-  __device__ TileSummaries(const TileValues& values, TileExtent extent) {
-    if (!isShort && extent.isWhole()) {
-      makeOctets(values, [](uint32_t, uint32_t) { return true; });
-    } else {
-      if (!isShort) markCold();
-      makeOctets(values, [&](uint32_t slot, uint32_t i) { return i < extent.ofSlot(slot); });
-    }
+__device__ typename C::Summary blockSummary(const TileValues& values, TileExtent extent) {
+  if constexpr (std::is_empty_v<typename C::Summary>) {
+    return {};
+  } else {
+    using Merged = typename SummaryOnDevice<typename C::Summary>::Type;
+    if (!isShort && extent.isWhole())
+      return rowSummary<Merged>(values, [](uint32_t, uint32_t) { return true; }).result();
+    if (!isShort) markCold();
+    return rowSummary<Merged>(values,
+                              [&](uint32_t slot, uint32_t i) { return i < extent.ofSlot(slot); })
+        .result();
   }
-
-  // Of the blocks of slots 0 and 1, and of slots 2 and 3.
-  struct OfBlocks {
-    typename C::Summary at[2];
-  };
-  __device__ OfBlocks ofBlocks(uint32_t blockElems) const {
-    if constexpr (kIsEmpty)
-      return {};
-    else
-      return mergedOctets(blockElems);
-  }
-
-  // Of the group of an octet, where blocks have groups: 2 or 4 octets, one slot of as many lanes.
-  __device__ typename C::Summary ofGroup(uint32_t slot) const {
-    constexpr uint32_t kLanes = C::kGroupElems / kOctetElems;
-    static_assert(kLanes <= kLanesPerRow);
-    Merged group = octet_[slot];
-#pragma unroll
-    for (uint32_t distance = kLanes / 2; distance > 0; distance /= 2)
-      group = group.mergedWith(fromLane(group, distance));
-    return group.result();
-  }
-
- private:
-  static constexpr bool kIsEmpty = std::is_empty_v<typename C::Summary>;
-  using Merged = typename SummaryOnDevice<typename C::Summary>::Type;
-
-  __device__ OfBlocks mergedOctets(uint32_t blockElems) const {
-    Merged even[2] = {octet_[0], octet_[2]}, odd[2] = {octet_[1], octet_[3]};
-    if (blockElems == 256)
-#pragma unroll
-      for (uint32_t i = 0; i < 2; ++i) {
-        even[i] = even[i].mergedWith(fromLane(even[i], kLanesPerRow));
-        odd[i] = odd[i].mergedWith(fromLane(odd[i], kLanesPerRow));
-      }
-    if (blockElems == 64)
-      return {mergedOverLanes(even[0].mergedWith(odd[0])).result(),
-              mergedOverLanes(even[1].mergedWith(odd[1])).result()};
-    const Merged all = even[0].mergedWith(even[1]).mergedWith(odd[0].mergedWith(odd[1]));
-    const typename C::Summary block = mergedOverLanes(all).result();
-    return {block, block};
-  }
-
-  template <class Exists>
-  __device__ void makeOctets(const TileValues& values, const Exists& exists) {
-    if constexpr (!kIsEmpty)
-#pragma unroll
-      for (uint32_t slot = 0; slot < kSlots; ++slot) {
-        Merged leaf[kOctetElems];
-#pragma unroll
-        for (uint32_t i = 0; i < kOctetElems; ++i)
-          leaf[i] = exists(slot, i) ? Merged::of(values.at[slot][i]) : Merged{};
-#pragma unroll
-        for (uint32_t distance = kOctetElems / 2; distance > 0; distance /= 2)
-#pragma unroll
-          for (uint32_t i = 0; i < distance; ++i) leaf[i] = leaf[i].mergedWith(leaf[i + distance]);
-        octet_[slot] = leaf[0];
-      }
-  }
-
-  __device__ static Merged mergedOverLanes(Merged block) {
-#pragma unroll
-    for (uint32_t distance = kLanesPerRow / 2; distance > 0; distance /= 2)
-      block = block.mergedWith(fromLane(block, distance));
-    return block;
-  }
-
-  Merged octet_[kSlots];
-};
+}
 
 }  // namespace cinch::cuda

@@ -2,7 +2,6 @@
 // those of the scalar functions, in their order.
 #pragma once
 
-#include "kernels/codec/clipped.h"
 #include "kernels/codec/uniform.h"
 
 namespace cinch::host {
@@ -31,20 +30,6 @@ class VectorSummary<Isa, core::ValueRange> {
   typename Isa::Floats low_, high_, magnitude_;
 };
 
-template <class Isa>
-class VectorSummary<Isa, core::Magnitude> {
- public:
-  explicit VectorSummary(typename Isa::Floats first) : largest_(Isa::magnitude(first)) {}
-  void add(typename Isa::Floats values) {
-    largest_ = Isa::largerMagnitude(largest_, Isa::magnitude(values));
-  }
-  bool isFinite() const { return Isa::areFinite(largest_); }
-  core::Magnitude result() const { return {bitsOfFloat(Isa::largest(largest_))}; }
-
- private:
-  typename Isa::Floats largest_;
-};
-
 // Codes as floats.
 template <class Isa, class Scale>
 class VectorScale;
@@ -62,22 +47,6 @@ class VectorScale<Isa, codec::UniformScale<bits>> {
 
  private:
   codec::UniformScale<bits> scale_;
-};
-
-template <class Isa, uint32_t bits>
-class VectorScale<Isa, codec::ClippedScale<bits>> {
-  using Floats = typename Isa::Floats;
-  using Scale = codec::ClippedScale<bits>;
-
- public:
-  static constexpr float kTopCode = static_cast<float>(Scale::kTopCode);
-
-  explicit VectorScale(const Scale& scale) : scale_(scale) {}
-  Floats position(Floats values) const { return values * scale_.inverse + Scale::kMiddle; }
-  Floats decode(Floats codes) const { return (2.0f * codes - kTopCode) * scale_.halfStep; }
-
- private:
-  Scale scale_;
 };
 
 template <class Isa, class Scale>

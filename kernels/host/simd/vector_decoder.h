@@ -88,16 +88,16 @@ class LevelDecoder {
   using Levels = std::conditional_t<C::kFormat.bits <= 4, LevelTable<Isa, Scale, C::kFormat.bits>,
                                     LinearLevels<Isa, Scale>>;
 
-  static constexpr uint32_t kBits = C::kFormat.bits, kBlockElems = C::kFormat.blockElems;
+  static constexpr uint32_t kBits = C::kFormat.bits;
   static constexpr uint32_t kLow = wire::lowPlaneBits(kBits), kHigh = wire::highPlaneBits(kBits);
 
   // Values of one scale whose sums fit into registers, with room for what they are made of.
-  static constexpr uint32_t kRunElems = std::min(C::kGroupElems, 8 * Isa::kLanes);
+  static constexpr uint32_t kRunElems = std::min(kBlockElems, 8 * Isa::kLanes);
   static constexpr uint32_t kRunVectors = kRunElems / Isa::kLanes;
 
   static void decodeTile(const uint8_t* tile, float* values) {
-    for (uint32_t first = 0; first < kTileElems; first += C::kGroupElems)
-      decodeRun<C::kGroupElems>(tile, first, [&](uint32_t i, Floats decoded) {
+    for (uint32_t first = 0; first < kTileElems; first += kBlockElems)
+      decodeRun<kBlockElems>(tile, first, [&](uint32_t i, Floats decoded) {
         Isa::store(decoded, values + first + i);
       });
   }
@@ -105,7 +105,7 @@ class LevelDecoder {
   // Calls take(i, decoded) for every vector of a run of values of one scale.
   template <uint32_t nElems, class Take>
   static void decodeRun(const uint8_t* tile, uint32_t first, const Take& take) {
-    const Scale scale = TileMetadata<C>::storedScale(tile, first / C::kGroupElems);
+    const Scale scale = TileMetadata<C>::storedScale(tile, first / kBlockElems);
     if (scale.isMarked()) {
       const Floats nan = Isa::broadcast(__builtin_nanf(""));
       for (uint32_t i = 0; i < nElems; i += Isa::kLanes) take(i, nan);

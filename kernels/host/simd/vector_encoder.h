@@ -32,9 +32,9 @@ class LinearEncoder {
   using Summary = VectorSummary<Isa, typename C::Summary>;
   using BlockMeta = typename C::BlockMeta;
 
-  static constexpr uint32_t kBits = C::kFormat.bits, kBlockElems = C::kFormat.blockElems;
+  static constexpr uint32_t kBits = C::kFormat.bits;
   static constexpr uint32_t kLow = wire::lowPlaneBits(kBits), kHigh = wire::highPlaneBits(kBits);
-  static constexpr uint32_t kTileBlocks = C::kFormat.tileBlocks(), kLanes = Isa::kLanes;
+  static constexpr uint32_t kTileBlocks = wire::kTileBlocks, kLanes = Isa::kLanes;
   static constexpr float kRounder = 0x1p23f;  // codec::roundToCode
 
   // False where a value is not finite: nothing has been written then.
@@ -49,7 +49,7 @@ class LinearEncoder {
     std::memset(coding.output, 0, C::kFormat.tileMetaBytes());
     std::memcpy(coding.output, metas, sizeof metas);
     for (uint32_t block = 0; block < kTileBlocks; ++block)
-      encodeBlock<hasResidual>(coding, block, Scale(typename C::Scale(metas[block], {})));
+      encodeBlock<hasResidual>(coding, block, Scale(typename C::Scale(metas[block])));
     return true;
   }
 

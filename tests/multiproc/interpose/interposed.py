@@ -11,10 +11,10 @@ from ranks import run_ranks  # noqa: E402
 PROGRAM = PRELOAD = None
 WARMUP = 3  # calls that pass before the first compressed one
 # Two quantisations of independent uniform data, from the block codec's own error on it.
-BOUND = {"auto": 0.2, "q8": 2.5e-4, "q4": 5e-2, "q2": 1.2, "q5-64": 1e-2, "c3": 0.2, "h4": 5e-2, "fp8": 5e-3,
-         "nvfp4": 5e-2, "sign": 1.2}
-FLOOR = {"auto": 5e-3, "q8": 1e-6, "q4": 1e-3, "q2": 3e-2, "q5-64": 2e-4, "c3": 1e-2, "h4": 5e-3, "fp8": 2e-4,
-         "nvfp4": 5e-3, "sign": 5e-2}
+BOUND = {"auto": 0.2, "q8": 2.5e-4, "q4": 5e-2, "q2": 1.2, "q5": 1e-2, "q3": 0.2, "h4": 5e-2, "fp8": 5e-3,
+         "h3": 0.2, "sign": 1.2}
+FLOOR = {"auto": 5e-3, "q8": 1e-6, "q4": 1e-3, "q2": 3e-2, "q5": 2e-4, "q3": 1e-2, "h4": 5e-3, "fp8": 2e-4,
+         "h3": 1e-2, "sign": 5e-2}
 
 
 def arguments(**options):

@@ -32,9 +32,9 @@ ElementType elementTypeOf(ResidualType type) {
 std::vector<uint8_t> toTiles(const std::vector<float>& values) {
   constexpr wire::CodecFormat kFormat = ResidualCodec::kFormat;
   std::vector<uint8_t> tiles(core::residualBytes(ResidualType::int8, values.size()));
-  for (size_t first = 0; first < values.size(); first += kFormat.blockElems) {
-    const size_t end = std::min(first + kFormat.blockElems, values.size());
-    const uint64_t block = first / kFormat.blockElems;
+  for (size_t first = 0; first < values.size(); first += wire::kBlockElems) {
+    const size_t end = std::min(first + wire::kBlockElems, values.size());
+    const uint64_t block = first / wire::kBlockElems;
     reference::encodeBlock<ResidualCodec>({values.data() + first, values.data() + end}, {}, nullptr,
                                           &tiles[wire::metaOffset(kFormat, block)],
                                           &tiles[wire::codesOffset(kFormat, block)]);
@@ -45,11 +45,11 @@ std::vector<uint8_t> toTiles(const std::vector<float>& values) {
 std::vector<float> fromTiles(const uint8_t* tiles, size_t count) {
   constexpr wire::CodecFormat kFormat = ResidualCodec::kFormat;
   std::vector<float> values;
-  for (size_t first = 0; first < count; first += kFormat.blockElems) {
-    const uint64_t block = first / kFormat.blockElems;
+  for (size_t first = 0; first < count; first += wire::kBlockElems) {
+    const uint64_t block = first / wire::kBlockElems;
     const auto decoded = reference::decodeBlock<ResidualCodec>(
         tiles + wire::metaOffset(kFormat, block), tiles + wire::codesOffset(kFormat, block), {},
-        std::min<size_t>(kFormat.blockElems, count - first));
+        std::min<size_t>(wire::kBlockElems, count - first));
     values.insert(values.end(), decoded.begin(), decoded.end());
   }
   return values;

@@ -49,6 +49,7 @@ struct SettingFacts {
   Variables variables;
   Params params;
   std::vector<std::string> warnings;  // of the parameter table
+  std::vector<std::string> notices;   // of it and of the rules: old names that are still taken
   std::vector<FileFact> files;
   std::vector<PreloadFact> preloads;
 };

@@ -109,7 +109,10 @@ PreloadFact preloadOf(const std::string& name) {
 
 SettingFacts gatherSettings(const Variables& variables) {
   const ParamSet& set = processParams();
-  SettingFacts facts = {variables, set.params, set.warnings, {}, {}};
+  SettingFacts facts = {variables, set.params, set.warnings, set.notices, {}, {}};
+  if (const auto& rules = processRules(); rules.ok())
+    for (const std::string& notice : rules.value().notices())
+      facts.notices.push_back("CINCH_RULES: " + notice);
   facts.files = gatherFiles(variables, set.params);
   for (const std::string& path : splitList(variables["LD_PRELOAD"], ": "))
     facts.preloads.push_back(preloadOf(path));

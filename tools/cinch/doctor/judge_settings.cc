@@ -119,6 +119,8 @@ Checks judgeSettings(const SettingFacts& facts) {
         {"settings", Verdict::fail, warning,
          "correct or unset it: without that the default is used; `cinch config` lists all"});
   }
+  for (const std::string& notice : facts.notices)
+    checks.push_back({"settings", Verdict::warn, notice, "write the new name"});
   const auto given = facts.variables.namesWith("CINCH_");
   if (checks.empty()) {
     checks.push_back(

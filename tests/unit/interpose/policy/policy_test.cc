@@ -268,7 +268,7 @@ TEST(Policy, FeedbackFitsTheCodec) {
     params.codec = codec;
     return codingOf(params, CallKind::allReduce, kKnownPlace, 0).rule;
   };
-  for (const char* coarse : {"q2", "c2", "h3", "q4", "q6", "mxfp4"}) {
+  for (const char* coarse : {"q2", "h2", "h3", "q4", "q6"}) {
     EXPECT_EQ(ruleFor(coarse).gain, 0.1f) << coarse;
     EXPECT_EQ(ruleFor(coarse).decay, 1.0f) << coarse;
   }

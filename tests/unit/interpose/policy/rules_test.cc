@@ -51,11 +51,26 @@ TEST(Rules, EveryActionIsRead) {
   EXPECT_TRUE(first("compress").isWanted);
   EXPECT_TRUE(first("gradient").isGradient);
   EXPECT_STREQ(first("h4").codec->name, "h4");
-  const Rule all = first("q2-64 gradient compress ranks=4");
+  const Rule all = first("q2 gradient compress ranks=4");
   EXPECT_TRUE(all.isWanted && all.isGradient && !all.passes);
-  EXPECT_STREQ(all.codec->name, "q2-64");
+  EXPECT_STREQ(all.codec->name, "q2");
   const Rule pass = first("pass");
   EXPECT_FALSE(pass.isWanted || pass.isGradient || pass.codec != nullptr);
+}
+
+// For one more release: as the codec that is nearest, with a notice, in both forms.
+TEST(Rules, OldNamesOfCodecsAreTakenForTheirSuccessors) {
+  const Rules rules = rulesOf("compress q4-64 ranks=4; c3");
+  EXPECT_EQ(answer(rules, kRuledGradients), "compress q4 ranks=4..4");
+  EXPECT_EQ(rules.fingerprint(), rulesOf("compress q4 ranks=4; h3").fingerprint())
+      << "what ranks compare";
+  ASSERT_EQ(rules.notices().size(), 2u);
+  EXPECT_NE(rules.notices()[0].find("q4-64"), std::string::npos);
+  EXPECT_NE(rules.notices()[1].find("h3"), std::string::npos);
+  auto file = parseRuleFile("action,ranks\nnvfp4,4\n");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(file.value().notices().size(), 1u);
+  EXPECT_TRUE(rulesOf("q4; pass").notices().empty());
 }
 
 TEST(Rules, TheFirstThatHoldsWins) {
@@ -217,7 +232,7 @@ class RandomText {
   }
   std::string rule() {
     static constexpr const char* kActions[] = {"pass", "compress", "gradient",
-                                               "q8",   "sign-64",  "gradient compress nvfp4"};
+                                               "q8",   "sign",     "gradient compress h4"};
     static constexpr const char* kConditions[] = {
         " operation=AllReduce", " operation=AllGather", " dtype=fp32",  " dtype=bf16", " op=Avg",
         " op=PreMulSum",        " min_bytes=100K",      " max_bytes=4G"};

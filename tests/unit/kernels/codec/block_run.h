@@ -37,10 +37,7 @@ struct BlockRun {
 
   uint32_t code(uint32_t index) const { return wire::extractCode(kFormat, codes.data(), index); }
 
-  // Of the group that value `index` is in.
-  typename C::Scale scale(size_t index = 0) const {
-    return reference::BlockMetadata<C>::load(meta.data()).scaleOf(index);
-  }
+  typename C::Scale scale() const { return reference::storedScale<C>(meta.data()); }
 };
 
 // Calls visit.operator()<C>() for every codec of the product.

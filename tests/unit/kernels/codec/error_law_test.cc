@@ -70,8 +70,7 @@ void forEachInputs(std::initializer_list<float> shares, const Check& check) {
 
 TEST(ErrorLaw, HoldsForAnyNumberOfRanks) {
   forEachInputs({0.0f, 0.3f, 1.0f}, [](const Inputs& inputs, double r) {
-    for (const char* name :
-         {"q3", "q4", "q6", "q8", "c5", "c8", "h2", "h3", "h4", "fp8", "mxfp4", "nvfp4", "bf16"}) {
+    for (const char* name : {"q3", "q4", "q6", "q8", "h2", "h3", "h4", "fp8", "bf16"}) {
       const wire::CodecFormat codec = codec::findCodec(std::string_view(name))->format;
       const double one = errorOfOne(codec, inputs[0]), found = errorOf(codec, inputs);
       EXPECT_LE(found, 1.05 * one * (1 + r)) << name;
@@ -86,17 +85,6 @@ TEST(ErrorLaw, CoarseCodesCodeTheirOwnError) {
   forEachInputs({0.0f, 0.3f, 1.0f}, [](const Inputs& inputs, double r) {
     const double one = errorOfOne(codec::formatOf("q2"), inputs[0]);
     EXPECT_LE(errorOf(codec::formatOf("q2"), inputs), 1.05 * one * (1 + r + r * one));
-  });
-}
-
-// What is clipped on all ranks alike is clipped again in the sum, so the law needs ranks that
-// differ, or feedback.
-TEST(ErrorLaw, HoldsForClippedCodesOfRanksThatDiffer) {
-  forEachInputs({0.0f, 0.3f}, [](const Inputs& inputs, double r) {
-    for (const wire::CodecFormat codec :
-         {codec::formatOf("c2"), codec::formatOf("c3"), codec::formatOf("c4")})
-      EXPECT_LE(errorOf(codec, inputs), 1.05 * errorOfOne(codec, inputs[0]) * (1 + r))
-          << nameOf(codec);
   });
 }
 

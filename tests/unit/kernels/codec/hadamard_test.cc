@@ -14,18 +14,18 @@ constexpr GridStep kOne = {0x3f80};
 
 template <uint32_t bits>
 uint32_t codeOf(float value) {
-  const HadamardScale<bits> scale(kOne, {});
+  const HadamardScale<bits> scale(kOne);
   return scale.codeAt(scale.position(value));
 }
 
 TEST(HadamardLevels, AreThoseOfTheTable) {
-  const HadamardScale<2> two(kOne, {});
+  const HadamardScale<2> two(kOne);
   const float levels2[] = {-126, -39, 39, 126};
   for (uint32_t code = 0; code < 4; ++code) EXPECT_EQ(two.decode(code), levels2[code]);
-  const HadamardScale<3> three(kOne, {});
+  const HadamardScale<3> three(kOne);
   const float levels3[] = {-172, -107, -60, -20, 20, 60, 107, 172};
   for (uint32_t code = 0; code < 8; ++code) EXPECT_EQ(three.decode(code), levels3[code]);
-  const HadamardScale<4> four(kOne, {});
+  const HadamardScale<4> four(kOne);
   const float levels4[] = {-218, -164, -129, -101, -76, -53, -32, -10,
                            10,   32,   53,   76,   101, 129, 164, 218};
   for (uint32_t code = 0; code < 16; ++code) EXPECT_EQ(four.decode(code), levels4[code]);
@@ -34,7 +34,7 @@ TEST(HadamardLevels, AreThoseOfTheTable) {
 // Each level codes to itself, the codes go up with the values, and no position leaves their range.
 template <uint32_t bits>
 void expectOrdered() {
-  const HadamardScale<bits> scale(kOne, {});
+  const HadamardScale<bits> scale(kOne);
   for (uint32_t code = 0; code < 1u << bits; ++code)
     EXPECT_EQ(codeOf<bits>(scale.decode(code)), code) << bits;
   uint32_t before = 0;
@@ -60,7 +60,7 @@ TEST(Hadamard, CodesAreOrdered) {
 // bits, whose levels are longer than what they code, where it would have without that.
 template <uint32_t bits>
 void expectNearlyNearest(float slack) {
-  const HadamardScale<bits> scale(kOne, {});
+  const HadamardScale<bits> scale(kOne);
   for (uint32_t code = 1; code < 1u << bits; ++code) {
     const float threshold = (scale.decode(code - 1) + scale.decode(code)) / 2;
     EXPECT_LT(codeOf<bits>(threshold - slack), code) << bits;

@@ -8,22 +8,22 @@ namespace {
 using test::BlockRun;
 
 TEST(Sign, DecodesToTheMeanMagnitude) {
-  const BlockRun<SignCodec<>> run({1.0f, -2.0f, 3.0f, -6.0f});
+  const BlockRun<SignCodec> run({1.0f, -2.0f, 3.0f, -6.0f});
   EXPECT_EQ(run.decoded, (std::vector<float>{3.0f, -3.0f, 3.0f, -3.0f}));
   EXPECT_EQ(run.codes[0], 0b0101);
 }
 
 TEST(Sign, ZerosArePositive) {
-  const BlockRun<SignCodec<64>> run({0.0f, -0.0f, -4.0f, 4.0f});
+  const BlockRun<SignCodec> run({0.0f, -0.0f, -4.0f, 4.0f});
   EXPECT_EQ(run.decoded, (std::vector<float>{2.0f, 2.0f, -2.0f, 2.0f}));
 }
 
 TEST(Sign, MeanIsOverTheValuesThatExist) {
-  for (uint32_t n = 1; n <= 256; ++n) {
+  for (uint32_t n = 1; n <= wire::kBlockElems; ++n) {
     const std::vector<float> values = test::laplace(n, n);
     double sum = 0;
     for (float value : values) sum += static_cast<double>(std::abs(value));
-    const BlockRun<SignCodec<256>> run(values);
+    const BlockRun<SignCodec> run(values);
     EXPECT_NEAR(run.scale().mean, sum / n, sum / n / 256) << n;
     for (uint32_t i = 0; i < n; ++i)
       ASSERT_EQ(std::signbit(run.decoded[i]), std::signbit(values[i])) << n;
@@ -36,7 +36,7 @@ TEST(Sign, SumsInTheFixedTree) {
   values[0] = 0x1p24f;
   values[1] = 1.0f;  // joins value 0 last of its octet
   values[5] = 1.0f;  // joins value 1 first, and makes 2
-  const BlockRun<SignCodec<>> run(values);
+  const BlockRun<SignCodec> run(values);
   EXPECT_EQ(run.meta[0] | run.meta[1] << 8, Bf16::fromFloat((0x1p24f + 2) / 16));
   const MagnitudeSum a{0x1p24f}, b{1.0f};
   EXPECT_EQ(a.mergedWith(b).mergedWith(b).sum, 0x1p24f);
@@ -44,9 +44,9 @@ TEST(Sign, SumsInTheFixedTree) {
 }
 
 TEST(Sign, SumsThatOverflowAreMarked) {
-  const BlockRun<SignCodec<>> run(std::vector<float>(128, test::kLargest));
+  const BlockRun<SignCodec> run(std::vector<float>(128, test::kLargest));
   for (float decoded : run.decoded) EXPECT_TRUE(std::isnan(decoded));
-  const BlockRun<SignCodec<>> coded(std::vector<float>(128, 0x1p120f));
+  const BlockRun<SignCodec> coded(std::vector<float>(128, 0x1p120f));
   for (float decoded : coded.decoded) EXPECT_EQ(decoded, 0x1p120f);
 }
 

@@ -61,8 +61,8 @@ struct Oracle {
     std::vector<double> part(sum.size());
     for (size_t i = 0; i < part.size(); ++i)
       part[i] = static_cast<double>(input[first + i]) * settings.inputFactor.value;
-    for (size_t i = 0; i < part.size(); i += settings.codec.blockElems) {
-      const size_t end = std::min<size_t>(part.size(), i + settings.codec.blockElems);
+    for (size_t i = 0; i < part.size(); i += wire::kBlockElems) {
+      const size_t end = std::min<size_t>(part.size(), i + wire::kBlockElems);
       const double coding = codingBound(settings.codec, &part[i], part.data() + end);
       for (size_t at = i; at < end; ++at) {
         sum[at] += part[at];
