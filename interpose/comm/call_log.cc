@@ -71,8 +71,7 @@ CallLog* openLog() {
   const Params& params = processParams().params;
   const std::string path = callLogPath(params);
   if (path.empty() || params.mode == Mode::off) return nullptr;
-  // Never destroyed: calls are made until the process ends.
-  auto* const log = new CallLog(path + ".calls.jsonl");
+  auto log = std::make_unique<CallLog>(path + ".calls.jsonl");
   if (const auto opened = log->open(); !opened.ok()) {
     CINCH_WARN("STATS", "%s", opened.error().message.c_str());
     return nullptr;
@@ -80,7 +79,8 @@ CallLog* openLog() {
   std::atexit([] {
     if (CallLog* const own = CallLog::instance()) own->finish();
   });
-  return log;
+  // Never destroyed: calls are made until the process ends.
+  return log.release();
 }
 
 }  // namespace
