@@ -2,10 +2,15 @@
 // once at the end.
 #pragma once
 
+#include "kernels/cuda/agent/instructions.cuh"
 #include "kernels/cuda/agent/warp_tile.cuh"
 #include "kernels/device_table.h"
 
 namespace cinch::cuda {
+
+struct WarpSums {
+  double at[kThreadsPerCta / kWarpThreads];
+};
 
 class ErrorTally {
  public:
@@ -31,7 +36,7 @@ class ErrorTally {
   }
 
   __device__ static void addSum(double value, double* total) {
-    __shared__ double ofWarp[kThreadsPerCta / kWarpThreads];
+    auto& ofWarp = sharedMemory<WarpSums>().at;
     const double warpSum = sumOfWarp(value);
     if (threadIdx.x % kWarpThreads == 0) ofWarp[threadIdx.x / kWarpThreads] = warpSum;
     __syncthreads();

@@ -18,6 +18,13 @@ __device__ inline void markCold() {
   asm volatile("pmevent 0;");
 }
 
+// The T that the threads of a CTA have in common.
+template <class T>
+__device__ T& sharedMemory() {
+  __shared__ T memory;
+  return memory;
+}
+
 #if !defined(CINCH_BEFORE_SM80)
 inline constexpr bool kHasNanMinimum = true;
 

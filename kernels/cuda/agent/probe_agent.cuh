@@ -4,6 +4,7 @@
 
 #include "kernels/core/input_factor.h"
 #include "kernels/core/probe.h"
+#include "kernels/cuda/agent/instructions.cuh"
 #include "kernels/cuda/agent/warp_tile.cuh"
 
 namespace cinch::cuda {
@@ -40,16 +41,11 @@ struct ProbeBoard {
   float median;
 };
 
-__device__ inline ProbeBoard& probeBoard() {
-  __shared__ ProbeBoard board;
-  return board;
-}
-
 template <ElementType type>
 class ProbeAgent {
  public:
   __device__ explicit ProbeAgent(const ProbeLaunch& launch)
-      : launch_(launch), tiles_(launch.call.layout.count), board_(probeBoard()) {}
+      : launch_(launch), tiles_(launch.call.layout.count), board_(sharedMemory<ProbeBoard>()) {}
 
   __device__ __forceinline__ void run() {
     const uint32_t nWarps = kProbeThreads / kWarpThreads;

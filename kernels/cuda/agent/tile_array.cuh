@@ -10,10 +10,13 @@ namespace cinch::cuda {
 
 inline constexpr uint32_t kWindowBytes = kTileElems * sizeof(float) + kVectorBytes;
 
+struct Windows {
+  alignas(kVectorBytes) uint8_t ofWarp[kThreadsPerCta / kWarpThreads][kWindowBytes];
+};
+
 // This warp's.
 __device__ inline uint8_t* windowOfWarp() {
-  alignas(kVectorBytes) __shared__ uint8_t windows[kThreadsPerCta / kWarpThreads][kWindowBytes];
-  return windows[threadIdx.x / kWarpThreads];
+  return sharedMemory<Windows>().ofWarp[threadIdx.x / kWarpThreads];
 }
 
 // A lane's values in its warp's window, for code that counts through slots at run time.

@@ -1,9 +1,11 @@
 // Enough of CUDA's device language to run the kernels' agents on a CPU: every thread of a CTA is a
 // fibre, and warp and CTA collectives make fibres wait for one another. Index arithmetic, packing,
-// masks, tails and the participation of all lanes are checked; races and memory ordering are not.
+// masks, tails and the participation of all lanes are checked by what comes out; races, between
+// threads and between CTAs, by ThreadSanitizer, and accesses beyond memory by AddressSanitizer,
+// where what is written in this language is compiled for one of them (CMakeLists.txt beside this).
 //
-// Vector accesses must be aligned as on a device; a violation, or a collective that not every lane
-// reaches, ends the test program with a message.
+// A misaligned vector access, a mask that is not all lanes, or a collective that not every lane
+// reaches ends the test program with a message.
 #pragma once
 
 #include <cmath>
@@ -11,12 +13,19 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <source_location>
 
 #include "kernels/element/element_traits.h"
 
 #define __device__
 #define __forceinline__ inline
-#define __shared__ static  // one CTA runs at a time
+
+// What follows is the device: it orders memory by rules of its own.
+#if defined(__SANITIZE_THREAD__)
+#define CINCH_SIMT_UNWATCHED [[gnu::no_sanitize("thread")]]
+#else
+#define CINCH_SIMT_UNWATCHED
+#endif
 
 namespace cinch::simt {
 
@@ -29,21 +38,30 @@ struct Dim {
   uint32_t nThreads;
 };
 
-// Runs `thread` for all threads of all CTAs, one CTA after the other.
+// Runs `thread` for all threads of all CTAs. A few CTAs run at a time, as on a multiprocessor, and
+// fibres take turns in an order that changes, the same in every run of the program.
 void run(Dim dim, const std::function<void()>& thread);
 
-// All threads of the warp, or of the CTA, wait for one another.
-void joinWarp();
-void joinCta();
-// Where the threads of a warp, or of a CTA, leave values for one another.
-uint64_t* warpSlots();
-uint64_t* ctaSlots();
-uint32_t nCtaThreads();
+// Where a collective stands in the sources.
+using Place = std::source_location;
+
+// All threads of the warp, or of the CTA, wait for one another, and see what the others wrote.
+void joinWarp(Place place);
+void joinCta(Place place);
+// Of the threads of the CTA, those for which it is so; joins them.
+uint32_t countInCta(bool isSo, Place place);
+// What another lane of the warp gave. Orders no memory.
+uint64_t exchange(uint64_t bits, uint32_t sourceLane, Place place);
+
+// What was written before a fence can be read, by whoever draws on the same atomic afterwards and
+// then has a fence of its own.
+void fence(Place place);
+void beforeAtomic(void* target);
+
+// This CTA's memory of a kind, full of nonsense at first. `kind` tells kinds apart.
+void* sharedMemory(const void* kind, size_t nBytes);
 
 [[noreturn]] void fail(const char* message);
-
-template <class Value>
-Value exchange(Value value, uint32_t sourceLane);
 
 }  // namespace cinch::simt
 
@@ -56,76 +74,79 @@ struct alignas(16) uint4 {
   uint32_t x, y, z, w;
 };
 
+namespace cinch::simt {
+
+inline void checkMask(uint32_t mask) {
+  if (mask != 0xffffffff) fail("a collective of some lanes");
+}
+
 template <class Value>
-Value cinch::simt::exchange(Value value, uint32_t sourceLane) {
+Value exchanged(Value value, uint32_t sourceLane, Place place) {
   static_assert(sizeof value <= sizeof(uint64_t));
-  std::memcpy(&warpSlots()[threadIdx.x % 32], &value, sizeof value);
-  joinWarp();
-  std::memcpy(&value, &warpSlots()[sourceLane], sizeof value);
-  joinWarp();
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  bits = exchange(bits, sourceLane, place);
+  std::memcpy(&value, &bits, sizeof value);
   return value;
 }
 
-template <class Value>
-Value __shfl_xor_sync(uint32_t, Value value, uint32_t distance) {
-  return cinch::simt::exchange(value, (threadIdx.x % 32) ^ distance);
-}
+}  // namespace cinch::simt
 
 template <class Value>
-Value __shfl_sync(uint32_t, Value value, uint32_t source, uint32_t width) {
-  return cinch::simt::exchange(value, threadIdx.x % 32 / width * width + source % width);
+Value __shfl_xor_sync(uint32_t mask, Value value, uint32_t distance,
+                      cinch::simt::Place place = cinch::simt::Place::current()) {
+  cinch::simt::checkMask(mask);
+  return cinch::simt::exchanged(value, (threadIdx.x % 32) ^ distance, place);
 }
 
-inline bool __any_sync(uint32_t, bool value) {
+inline bool __any_sync(uint32_t mask, bool value,
+                       cinch::simt::Place place = cinch::simt::Place::current()) {
   uint32_t any = value;
   for (uint32_t distance = 16; distance > 0; distance /= 2)
-    any |= __shfl_xor_sync(~0u, any, distance);
+    any |= __shfl_xor_sync(mask, any, distance, place);
   return any != 0;
 }
 
-inline void __syncwarp() {
-  cinch::simt::joinWarp();
+inline void __syncwarp(cinch::simt::Place place = cinch::simt::Place::current()) {
+  cinch::simt::joinWarp(place);
 }
 
-inline void __syncthreads() {
-  cinch::simt::joinCta();
+inline void __syncthreads(cinch::simt::Place place = cinch::simt::Place::current()) {
+  cinch::simt::joinCta(place);
 }
 
-inline bool __syncthreads_and(bool value) {
-  cinch::simt::ctaSlots()[threadIdx.x] = value;
-  cinch::simt::joinCta();
-  bool all = true;
-  for (uint32_t i = 0; i < cinch::simt::nCtaThreads(); ++i) all &= cinch::simt::ctaSlots()[i] != 0;
-  cinch::simt::joinCta();
-  return all;
+inline int __syncthreads_count(bool value,
+                               cinch::simt::Place place = cinch::simt::Place::current()) {
+  return static_cast<int>(cinch::simt::countInCta(value, place));
+}
+inline bool __syncthreads_and(bool value,
+                              cinch::simt::Place place = cinch::simt::Place::current()) {
+  return cinch::simt::countInCta(!value, place) == 0;
 }
 
-inline int __syncthreads_count(bool value) {
-  cinch::simt::ctaSlots()[threadIdx.x] = value;
-  cinch::simt::joinCta();
-  uint64_t count = 0;
-  for (uint32_t i = 0; i < cinch::simt::nCtaThreads(); ++i) count += cinch::simt::ctaSlots()[i];
-  cinch::simt::joinCta();
-  return static_cast<int>(count);
+inline void __threadfence(cinch::simt::Place place = cinch::simt::Place::current()) {
+  cinch::simt::fence(place);
 }
-
-inline void __threadfence() {}
 
 template <class Value>
-Value atomicAdd(Value* target, Value value) {
+CINCH_SIMT_UNWATCHED Value atomicAdd(Value* target, Value value) {
+  cinch::simt::beforeAtomic(target);
   const Value old = *target;
   *target += value;
   return old;
 }
-inline void atomicOr(uint32_t* target, uint32_t value) {
+CINCH_SIMT_UNWATCHED inline void atomicOr(uint32_t* target, uint32_t value) {
+  cinch::simt::beforeAtomic(target);
   *target |= value;
 }
-inline uint32_t atomicExch(uint32_t* target, uint32_t value) {
+CINCH_SIMT_UNWATCHED inline uint32_t atomicExch(uint32_t* target, uint32_t value) {
+  cinch::simt::beforeAtomic(target);
   const uint32_t old = *target;
   *target = value;
   return old;
 }
-inline void atomicOr_system(uint32_t* target, uint32_t value) {
+CINCH_SIMT_UNWATCHED inline void atomicOr_system(uint32_t* target, uint32_t value) {
+  cinch::simt::beforeAtomic(target);
   *target |= value;
 }
 
@@ -134,14 +155,29 @@ namespace cinch::cuda {
 
 inline void markCold() {}
 
+template <class T>
+T& sharedMemory() {
+  static constexpr char kKind = 0;
+  static_assert(alignof(T) <= 16);
+  return *static_cast<T*>(simt::sharedMemory(&kKind, sizeof(T)));
+}
+
+// Of the generations before 8.0, whose instructions are fewer, or of those since.
+#if defined(CINCH_BEFORE_SM80)
+inline constexpr bool kHasNanMinimum = false;
+inline constexpr bool kHasPackBf16 = false;
+#else
 inline constexpr bool kHasNanMinimum = true;
 inline constexpr bool kHasPackBf16 = true;
+#endif
 
 inline float minimumOrNan(float a, float b) {
+  if (!kHasNanMinimum) simt::fail("an instruction that this generation has not");
   if (a != a || b != b) return std::numeric_limits<float>::quiet_NaN();
   return a < b ? a : b;
 }
 inline float maximumOrNan(float a, float b) {
+  if (!kHasNanMinimum) simt::fail("an instruction that this generation has not");
   if (a != a || b != b) return std::numeric_limits<float>::quiet_NaN();
   return a > b ? a : b;
 }
@@ -152,6 +188,7 @@ uint32_t roundedOnDevice(float value) {
   return value != value ? 0x7fff : ElementTraits<type>::fromFloat(value);
 }
 inline uint32_t packBf16(float low, float high) {
+  if (!kHasPackBf16) simt::fail("an instruction that this generation has not");
   return roundedOnDevice<ElementType::bf16>(low) | roundedOnDevice<ElementType::bf16>(high) << 16;
 }
 inline uint32_t packFp16(float low, float high) {
