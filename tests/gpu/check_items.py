@@ -22,7 +22,7 @@ LOSS_TOLERANCE = 0.05  # of train_lm under Cinch, relative
 # --- build ------------------------------------------------------------------------------------------------
 
 TARGETS = ("cinch", "cinch_tool", "cinch_codec_cuda", "nccl_net_cinch", "nccl_tuner_cinch", "codec_gpu_test", "codec_gpu_bench",
-           "two_ranks", "net_ranks", "train_lm_gpu", "cinch_codec_host", "cinch_emulator_cudart", "cinch_emulator_driver",
+           "two_ranks", "net_ranks", "surface_rank", "train_lm_gpu", "cinch_codec_host", "cinch_emulator_cudart", "cinch_emulator_driver",
            "cinch_emulator_nccl", "cinch_emulator_nvml")
 
 

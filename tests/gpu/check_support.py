@@ -1,13 +1,17 @@
 """What the checks that need an NVIDIA GPU are made of: outcomes, where things are, running programs."""
 
+import concurrent.futures
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 
+import running
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from ranks import run_ranks  # noqa: E402
+import ranks as rank_processes  # noqa: E402
 
 RANKS = 2
 PATIENCE = 10  # seconds, with a program that was asked to end
@@ -56,21 +60,51 @@ class Context:
         return os.path.join(self.build, "lib", name)
 
 
+def end_group(process, ask):
+    """Asks a process and all that it started to end, or makes them."""
+    try:
+        os.killpg(process.pid, signal.SIGTERM if ask else signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 def run(command, timeout, **environment):
-    """Runs a command to its end; returns its exit status and output. One that does not end is asked to, so that it can
-    end its own processes, and then killed."""
-    with subprocess.Popen(command, env=dict(os.environ, **environment), stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as process:
-        try:
-            output, _ = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            process.terminate()
+    """Runs a command to its end, or for so long as the item has time; returns its exit status and output, which goes to
+    the item's log as it comes. One that does not end is asked to, with all that it has started, and then killed."""
+    seconds = running.current().left(timeout)
+    with running.current().log_file(command[0]) as log:
+        with subprocess.Popen(command, env=dict(os.environ, **environment), stdin=subprocess.DEVNULL, stdout=log,
+                              stderr=subprocess.STDOUT, start_new_session=True) as process:
             try:
-                process.wait(PATIENCE)
+                process.wait(seconds)
             except subprocess.TimeoutExpired:
-                process.kill()
-            raise Failure(f"{os.path.basename(command[0])} did not end within {timeout} s") from None
-    return process.returncode, output
+                end_group(process, ask=True)
+                try:
+                    process.wait(PATIENCE)
+                except subprocess.TimeoutExpired:
+                    pass
+                end_group(process, ask=False)
+                process.wait()
+                log.seek(0)
+                last = tail(log.read(), 2)
+                raise Failure(f"{os.path.basename(command[0])} did not end within {seconds:.0f} s"
+                              f"{': ' if last else ''}{last}") from None
+        log.seek(0)
+        return process.returncode, log.read()
+
+
+def run_ranks(command, ranks, env=None, rank_env=None, rank_args=None, deadline=60):
+    """That of tests/support, for so long as the item has time; the ranks' output goes to its logs as it comes."""
+    own = running.current()
+    return rank_processes.run_ranks(command, ranks, env, rank_env, rank_args, own.left(deadline),
+                                    lambda rank: own.log_file(f"rank-{rank}"))
+
+
+def at_once(function, arguments):
+    """The function of each of the arguments, side by side."""
+    arguments = list(arguments)
+    with concurrent.futures.ThreadPoolExecutor(len(arguments)) as pool:
+        return list(pool.map(running.in_this_item(function), arguments))
 
 
 def tail(output, lines=6):

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "tests/gpu/cuda_codec.h"
@@ -28,6 +29,31 @@ uint32_t seedsForAll(uint32_t nRounds) {
   return nRounds * static_cast<uint32_t>(codec::kCodecs.size());
 }
 
+// Which part of the work is this process's: CINCH_GPU_TEST_SHARE=2/16 says so of the third of
+// sixteen.
+struct Share {
+  uint32_t index = 0, count = 1;
+
+  bool has(uint32_t number) const { return number % count == index; }
+
+  static Share own() {
+    Share share;
+    const char* const given = getenv("CINCH_GPU_TEST_SHARE");
+    if (given &&
+        (sscanf(given, "%u/%u", &share.index, &share.count) != 2 || share.index >= share.count))
+      ADD_FAILURE() << "CINCH_GPU_TEST_SHARE=" << given << " is no share";
+    return share;
+  }
+};
+
+// Runs check(seed) for this process's share of the seeds below `n`, up to the first that fails.
+template <class Check>
+void forEachSeed(uint32_t n, const Check& check) {
+  const Share share = Share::own();
+  for (uint32_t seed = 0; seed < n && !testing::Test::HasFailure(); ++seed)
+    if (share.has(seed)) check(seed);
+}
+
 class CudaCodec : public testing::Test {
  protected:
   void SetUp() override {
@@ -40,36 +66,41 @@ class CudaCodec : public testing::Test {
 };
 
 TEST_F(CudaCodec, GoldenVectors) {
+  if (!Share::own().has(0)) GTEST_SKIP() << "another process's";
   for (const host::HostCodec& codec : kBoth) expectGoldenVectors(codec);
 }
 
 // Every kernel: each codec and type, with each residual and without, measured and not.
 TEST_F(CudaCodec, EveryCodecEqualsTheReference) {
-  for (const codec::CodecInfo& codec : codec::kCodecs)
-    for (const ElementType type : kTypes)
-      for (uint32_t kind = 0; kind < 5 && !HasFailure(); ++kind) {
-        SCOPED_TRACE(std::string(codec.name) + ", " + nameOf(type) + ", " + std::to_string(kind));
-        Collective settings = {.count = 5003,
-                               .nRanks = 2,
-                               .codec = codec.format,
-                               .type = type,
-                               .feedback = kind > 0,
-                               .factor = 0.5f};
-        settings.rule.residualType = kResidualTypes[kind % 3];
-        settings.rule.measure = kind == 4;
-        if (kind == 3 && codec.dithers) settings.rule.rounding = Rounding::stochastic;
-        expectAllReducesLikeReference(kCudaCodec, settings, 2);
-      }
+  constexpr uint32_t kKinds = 5;
+  forEachSeed(seedsForAll(3 * kKinds), [](uint32_t seed) {
+    const codec::CodecInfo& codec = codec::kCodecs[seed / (3 * kKinds)];
+    const ElementType type = kTypes[seed / kKinds % 3];
+    const uint32_t kind = seed % kKinds;
+    SCOPED_TRACE(std::string(codec.name) + ", " + nameOf(type) + ", " + std::to_string(kind));
+    Collective settings = {.count = 5003,
+                           .nRanks = 2,
+                           .codec = codec.format,
+                           .type = type,
+                           .feedback = kind > 0,
+                           .factor = 0.5f};
+    settings.rule.residualType = kResidualTypes[kind % 3];
+    settings.rule.measure = kind == 4;
+    if (kind == 3 && codec.dithers) settings.rule.rounding = Rounding::stochastic;
+    expectAllReducesLikeReference(kCudaCodec, settings, 2);
+  });
 }
 
 TEST_F(CudaCodec, SmallBucketsEqualTheReference) {
-  for (uint32_t seed = 0; seed < seedsForAll(rounds()) && !HasFailure(); ++seed)
+  forEachSeed(seedsForAll(rounds()), [](uint32_t seed) {
     expectLikeReference(kBoth, kBackend, {seed * 61 % 9000, 1 + seed % 9, seed});
+  });
 }
 
 TEST_F(CudaCodec, HostileBytesAreHandledAsByTheReference) {
-  for (uint32_t seed = 0; seed < seedsForAll((rounds() + 2) / 3) && !HasFailure(); ++seed)
+  forEachSeed(seedsForAll((rounds() + 2) / 3), [](uint32_t seed) {
     expectHostileBytesLikeReference(kBoth, kBackend, {1 + seed * 997 % 4000, 1 + seed % 5, seed});
+  });
 }
 
 TEST_F(CudaCodec, EmptyBucketsEndTheCall) {
@@ -78,53 +109,57 @@ TEST_F(CudaCodec, EmptyBucketsEndTheCall) {
 }
 
 TEST_F(CudaCodec, TalliesEqualTheHost) {
-  for (uint32_t seed = 0; seed < 9 * rounds() && !HasFailure(); ++seed)
-    expectTalliesLikeHost(kCudaCodec, seed * 997 % 20000, seed);
+  forEachSeed(9 * rounds(),
+              [](uint32_t seed) { expectTalliesLikeHost(kCudaCodec, seed * 997 % 20000, seed); });
 }
 
 TEST_F(CudaCodec, SumsEqualTheReference) {
-  for (uint32_t seed = 0; seed < 9 * rounds() && !HasFailure(); ++seed)
-    expectSumsLikeReference(kCudaCodec, seed * 997 % 20000, seed);
+  forEachSeed(9 * rounds(),
+              [](uint32_t seed) { expectSumsLikeReference(kCudaCodec, seed * 997 % 20000, seed); });
 }
 
 TEST_F(CudaCodec, ProbesEqualTheHost) {
-  for (uint32_t seed = 0; seed < 9 * rounds() && !HasFailure(); ++seed)
+  forEachSeed(9 * rounds(), [](uint32_t seed) {
     expectProbesLikeHost(kCudaCodec, seed % 2 ? seed * 997 % 9000 : 65536 + seed * 1009, seed);
+  });
 }
 
 class LargeBuckets : public CudaCodec {};
 
 // Several tiles for each warp.
 TEST_F(LargeBuckets, EqualTheReference) {
-  for (uint32_t seed = 0; seed < seedsForAll(1) && !HasFailure(); ++seed)
+  forEachSeed(seedsForAll(1), [](uint32_t seed) {
     expectLikeReference(kBoth, kBackend, {300000 + seed * 777, 1 + seed % 4, seed});
+  });
 }
 
 // More tiles than the device holds warps for.
 TEST_F(LargeBuckets, VeryLargeOnesEqualTheReference) {
-  for (uint32_t seed = 0; seed < 3 && !HasFailure(); ++seed)
+  forEachSeed(3, [](uint32_t seed) {
     expectLikeReference(kBoth, kBackend, {5000000 + seed * 12345, 1, seed * 2});
+  });
 }
 
 TEST_F(LargeBuckets, TalliesProbesAndSumsEqualTheHost) {
-  for (uint32_t seed = 0; seed < 9 && !HasFailure(); ++seed) {
+  forEachSeed(9, [](uint32_t seed) {
     expectSumsLikeReference(kCudaCodec, 3000000 + seed * 12345, seed);
     expectTalliesLikeHost(kCudaCodec, 5000000 + seed * 12345, seed);
     expectProbesLikeHost(kCudaCodec, 3000000 + seed * 12345, seed);
-  }
+  });
 }
 
 TEST_F(LargeBuckets, CarryResidualsOverManyCalls) {
-  for (const char* name : {"q4", "q3", "h2", "sign", "fp8"})
-    for (const ElementType type : kTypes)
-      expectAllReducesLikeReference(kCudaCodec,
-                                    {.count = 50003,
-                                     .nRanks = 5,
-                                     .codec = codec::findCodec(name)->format,
-                                     .type = type,
-                                     .feedback = true,
-                                     .factor = 0.2f},
-                                    8);
+  constexpr const char* kNames[] = {"q4", "q3", "h2", "sign", "fp8"};
+  forEachSeed(15, [&](uint32_t seed) {
+    expectAllReducesLikeReference(kCudaCodec,
+                                  {.count = 50003,
+                                   .nRanks = 5,
+                                   .codec = codec::findCodec(kNames[seed / 3])->format,
+                                   .type = kTypes[seed % 3],
+                                   .feedback = true,
+                                   .factor = 0.2f},
+                                  8);
+  });
 }
 
 TEST_F(CudaCodec, RefusesMisalignedEncodedBuffers) {

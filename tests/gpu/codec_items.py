@@ -1,14 +1,14 @@
 """The checks and the measurement of the codec's kernels: each a function from a Context to an Outcome."""
 
-import concurrent.futures
 import json
 import os
 import re
 
 import gpu_machine
-from check_support import Failure, Outcome, Skip, run, tail
+from check_support import Failure, Outcome, Skip, at_once, run, tail
 
-SHARDS = max(4, os.cpu_count() or 0)  # processes that the comparison with the scalar core is dealt out to
+SHARES = max(4, os.cpu_count() or 0)  # processes that the seeds are dealt out to
+SMOKE = "CudaCodec.EveryCodecEqualsTheReference"
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SANITIZER_FAILED = 9
 # Few of the random cases, none of the large ones, and every kernel.
@@ -29,49 +29,64 @@ def gtest_summary(output):
     return int(passed.group(1)) if passed else 0, int(skipped.group(1)) if skipped else 0
 
 
-def at_once(function, arguments):
-    with concurrent.futures.ThreadPoolExecutor(len(arguments)) as pool:
-        return list(pool.map(function, arguments))
-
-
 # --- correctness --------------------------------------------------------------------------------------------
+
+def codec_smoke(context):
+    """Every kernel once, on values that a second of work can check."""
+    status, output = run([context.program("codec_gpu_test", "tests")], 60, GTEST_FILTER=SMOKE,
+                         **context.mps.environment)
+    if status != 0 or gtest_summary(output)[0] == 0:
+        raise Failure(tail(output))
+    return Outcome("pass", "every kernel writes the reference's bytes")
+
 
 def codec_equals_scalar_core(context):
     program = context.program("codec_gpu_test", "tests")
 
-    def run_shard(shard):
-        return run([program], 240, GTEST_TOTAL_SHARDS=str(SHARDS), GTEST_SHARD_INDEX=str(shard),
-                   **context.mps.environment)
+    def run_share(share):
+        return run([program], 240, CINCH_GPU_TEST_SHARE=f"{share}/{SHARES}", **context.mps.environment)
 
-    results = at_once(run_shard, range(SHARDS))
+    results = at_once(run_share, range(SHARES))
     for status, output in results:
         if status != 0:
             raise Failure(tail(output))
-    counts = [gtest_summary(output) for _, output in results]
-    passed, skipped = (sum(each) for each in zip(*counts))
+    passed, skipped = (sum(each) for each in zip(*(gtest_summary(output) for _, output in results)))
     if passed == 0:
         raise Failure(f"{skipped} tests skipped, none ran")
-    return Outcome("pass", f"{passed} tests: golden vectors, every codec, random and hostile bytes, graph replay",
-                   {"tests": passed, "skipped": skipped})
+    return Outcome("pass", f"{passed} tests in {SHARES} processes, which share the seeds: golden vectors, every codec, "
+                           "random and hostile bytes, graph replay", {"tests": passed, "skipped": skipped})
 
 
-def codec_under_sanitizers(context):
+def under_sanitizers(context, tools, environment):
+    """Each of the tools, side by side, over the codec's tests. What all of them found is told, not the first alone."""
     sanitizer = gpu_machine.find_tool("compute-sanitizer")
     if not sanitizer:
         raise Skip("no compute-sanitizer")
     program = context.program("codec_gpu_test", "tests")
 
     def run_tool(tool):
-        return run([sanitizer, "--tool", tool, "--error-exitcode", str(SANITIZER_FAILED), program], 280, **SANITIZED)
+        try:
+            return run([sanitizer, "--tool", tool, "--error-exitcode", str(SANITIZER_FAILED), program], 280, **environment)
+        except Failure as failure:
+            return SANITIZER_FAILED, str(failure)
 
-    results = dict(zip(SANITIZERS, at_once(run_tool, SANITIZERS)))
+    results = dict(zip(tools, at_once(run_tool, tools)))
     if any("Device not supported" in output for _, output in results.values()):
         raise Skip("compute-sanitizer does not support this device here")
-    for tool, (status, output) in results.items():
-        if status != 0 or gtest_summary(output)[0] == 0:
-            raise Failure(f"{tool}: {tail(output)}")
-    return Outcome("pass", f"no errors under {', '.join(SANITIZERS)}",
+    wrong = [f"{tool}: {tail(output, 3)}" for tool, (status, output) in results.items()
+             if status != 0 or gtest_summary(output)[0] == 0]
+    if wrong:
+        raise Failure("; ".join(wrong))
+    return Outcome("pass", f"no errors under {', '.join(tools)}",
                    {tool: gtest_summary(output)[0] for tool, (_, output) in results.items()})
+
+
+def codec_under_sanitizers(context):
+    return under_sanitizers(context, SANITIZERS, SANITIZED)
+
+
+def smoke_under_memcheck(context):
+    return under_sanitizers(context, ("memcheck",), {**SANITIZED, "GTEST_FILTER": SMOKE})
 
 
 # --- speed --------------------------------------------------------------------------------------------------
@@ -123,7 +138,10 @@ def codec_bandwidth(context):
 
 
 ITEMS = (
+    ("codec smoke", codec_smoke),
     ("codec equals the scalar core", codec_equals_scalar_core),
     ("codec under compute-sanitizer", codec_under_sanitizers),
     ("codec bandwidth", codec_bandwidth),
 )
+# Where the smoke has failed.
+DIAGNOSES = (("codec smoke under memcheck", smoke_under_memcheck),)

@@ -52,13 +52,13 @@ class ItemsTest(unittest.TestCase):
 
 
 class CorrectnessTest(ItemsTest):
-    def test_every_shard_counts(self):
-        self.write_program("tests/codec_gpu_test", f'test -n "$GTEST_SHARD_INDEX" -a "$MPS" = 1 && printf "{PASSED}"')
+    def test_every_share_counts(self):
+        self.write_program("tests/codec_gpu_test", f'test -n "$CINCH_GPU_TEST_SHARE" -a "$MPS" = 1 && printf "{PASSED}"')
         figures = codec_items.codec_equals_scalar_core(self.context).figures
-        self.assertEqual(figures, {"tests": 3 * codec_items.SHARDS, "skipped": codec_items.SHARDS})
+        self.assertEqual(figures, {"tests": 3 * codec_items.SHARES, "skipped": codec_items.SHARES})
 
-    def test_one_failing_shard_fails(self):
-        self.write_program("tests/codec_gpu_test", f'printf "{PASSED}"; test "$GTEST_SHARD_INDEX" != 2')
+    def test_one_failing_share_fails(self):
+        self.write_program("tests/codec_gpu_test", f'printf "{PASSED}"; test "${{CINCH_GPU_TEST_SHARE%/*}}" != 2')
         with self.assertRaises(Failure):
             codec_items.codec_equals_scalar_core(self.context)
 
@@ -66,6 +66,18 @@ class CorrectnessTest(ItemsTest):
         self.write_program("tests/codec_gpu_test", 'echo "[  SKIPPED ] 1 test, listed below:"')
         with self.assertRaises(Failure):
             codec_items.codec_equals_scalar_core(self.context)
+
+
+class SmokeTest(ItemsTest):
+    def test_it_runs_every_kernel_once(self):
+        self.write_program("tests/codec_gpu_test", f'test "$GTEST_FILTER" = {codec_items.SMOKE} && printf "{PASSED}"')
+        self.assertEqual(codec_items.codec_smoke(self.context).state, "pass")
+
+    def test_a_smoke_without_tests_fails(self):
+        for script in ("true", "exit 1"):
+            self.write_program("tests/codec_gpu_test", script)
+            with self.assertRaises(Failure):
+                codec_items.codec_smoke(self.context)
 
 
 class SanitizerTest(ItemsTest):

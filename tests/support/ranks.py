@@ -19,20 +19,22 @@ class Outcome:
         return [line.split()[1:] for line in self.output.splitlines() if line.startswith(prefix + " ")]
 
 
-def run_ranks(command, ranks, env=None, rank_env=None, rank_args=None, deadline=60):
+def run_ranks(command, ranks, env=None, rank_env=None, rank_args=None, deadline=60, open_log=None):
     """Starts `command --rank R --ranks N --id-file F` for every rank and waits for all of them.
 
     `env` is set for all, `rank_env[rank]` for one; each rank is its own host (NCCL_HOSTID). Ranks
     that have not ended at the deadline (seconds) are killed and reported with status None.
+    `open_log(rank)` gives the file that a rank's output goes to, if it is to be kept.
     """
     with tempfile.TemporaryDirectory() as folder:
+        open_log = open_log or (lambda rank: open(os.path.join(folder, f"rank-{rank}.log"), "w+", encoding="utf-8"))
         processes = []
         for rank in range(ranks):
             values = dict(os.environ, NCCL_HOSTID=f"test-host-{rank}", NCCL_SOCKET_IFNAME="lo")
             values.update(env or {})
             values.update((rank_env or {}).get(rank, {}))
             values = {name: value for name, value in values.items() if value is not None}
-            log = open(os.path.join(folder, f"rank-{rank}.log"), "w+", encoding="utf-8")
+            log = open_log(rank)
             arguments = ["--rank", str(rank), "--ranks", str(ranks), "--id-file", f"{folder}/id"]
             process = subprocess.Popen(
                 command + arguments + [str(a) for a in (rank_args or {}).get(rank, [])],

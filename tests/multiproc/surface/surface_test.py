@@ -46,12 +46,13 @@ def environment_of(case):
     return {"CINCH_SLOTS": "signature", "CINCH_STRATEGY": "sra", "CINCH_MIN_BYTES": "16K", **special}
 
 
-def launch(program, case, ranks, folder, preload, settings):
+def launch(program, case, ranks, folder, preload, settings, deadline=DEADLINE):
     def values_of(rank):
         return {"NCCL_HOSTID": f"surface-host-{rank // RANKS_PER_HOST}", "NCCL_SOCKET_IFNAME": "lo", "LD_PRELOAD": preload,
                 "CINCH_STATS": f"{folder}/report-{rank}", **settings}
 
-    deadline = LARGE_DEADLINE if case.startswith("large") else DEADLINE
+    if case.startswith("large"):
+        deadline = LARGE_DEADLINE
     command = [program, "--case", case, "--folder", folder]
     if os.environ.get("TEST_LAUNCHER") == "mpirun":
         return run_under_mpirun(command, ranks, folder, values_of, deadline)
