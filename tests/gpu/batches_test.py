@@ -19,6 +19,7 @@ from unittest import mock
 import batches
 import check_support
 import running
+import surface_items
 
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check")
 
@@ -84,6 +85,14 @@ class PlanTest(unittest.TestCase):
         for other in (run(80), run(90, state="fail"), run(90, sources="2"), run(90, sources=None), run(90, name="b")):
             self.assertEqual(batches.seen([other], 90, {"a": "1"}), set(), other)
 
+    def test_what_failed_later_was_not_seen(self):
+        def run(date, state):
+            return json.dumps({"capability": 90, "date": date, "items": [{"name": "a", "state": state, "sources": "1"}]})
+        runs = [run("2026-02", "fail"), run("2026-01", "pass")]
+        self.assertEqual(batches.seen(runs, 90, {"a": "1"}), set())
+        self.assertEqual(batches.seen(runs + [run("2026-03", "pass")], 90, {"a": "1"}), {"a"})
+        self.assertEqual(batches.seen(runs + [run("2026-03", "skip")], 90, {"a": "1"}), set())
+
     def test_a_changed_file_is_another_hash(self):
         with tempfile.TemporaryDirectory() as root:
             os.makedirs(os.path.join(root, "kernels", "cuda"))
@@ -115,7 +124,17 @@ class StagesTest(unittest.TestCase):
         self.results = check.Results(gpu, folder.name, {"built_from": "abc"})
         self.addCleanup(self.results.logs.cleanup)
         self.folder = folder.name
-        self.run_ = check.Run(context=None, keep=self.results.write, logs=self.results.logs.name)
+        self.run_ = check.Run(context=None, keep=self.results.write, logs=self.results.logs.name,
+                              hash_of=lambda folders: "a hash")
+
+    def assert_nobody_hangs(self):
+        """Who was killed may take a moment to be gone."""
+        for _ in range(50):
+            listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+            if "about to hang', flush" not in listing:
+                return
+            time.sleep(0.1)
+        self.fail("a process that hangs is still there")
 
     def stages(self, *stages):
         return [types.SimpleNamespace(seconds=seconds, names=names) for seconds, names in stages]
@@ -163,14 +182,32 @@ class StagesTest(unittest.TestCase):
         self.assertEqual(self.states(), {"quick": "pass", "slow": "pass"})
 
     def test_what_has_no_time_left_does_not_begin(self):
-        self.run_stages(self.stages((2, ("hangs",)), (1, ("late",))), hangs=program(HANGS), late=program(PASSES))
+        self.run_stages(self.stages((2, ("hangs",)), (0, ("late",))), hangs=program(HANGS), late=program(PASSES))
         self.assertEqual(self.states(), {"hangs": "fail", "late": "skip"})
 
     def test_what_a_program_has_started_ends_with_it(self):
         starts = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {HANGS!r}]); time.sleep(600)"
         self.run_stages(self.stages((3, ("starts",))), starts=program(starts))
-        listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-        self.assertNotIn("about to hang', flush", listing)
+        self.assert_nobody_hangs()
+
+    def test_each_batch_has_a_smoke_of_its_own(self):
+        self.run_stages(self.stages((5, (batches.SMOKE,)), (5, ("one",))),
+                        **{batches.SMOKE: program(PASSES), "one": program(PASSES)})
+        self.run_stages(self.stages((5, (batches.SMOKE,)), (5, ("two",))),
+                        **{batches.SMOKE: program(FAILS), "two": program(PASSES)})
+        self.assertEqual(self.states()["two"], "skip")
+        _, logs = self.kept()
+        texts = [log for name, log in logs.items() if name.startswith("codec-smoke.")]
+        self.assertEqual(sorted("all is well" in text for text in texts), [False, True], "both are kept")
+
+    def test_what_ranks_have_started_ends_with_them(self):
+        starts = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {HANGS!r}]); print('done')"
+
+        def ranks(_context):
+            check_support.run_ranks([sys.executable, "-c", starts], 2, deadline=20)
+            return check_support.Outcome("pass")
+        self.run_stages(self.stages((20, ("ranks",))), ranks=ranks)
+        self.assert_nobody_hangs()
 
     def test_the_smokes_failure_turns_the_batch_to_diagnosis(self):
         ran = {name: program(PASSES) for stage in batches.DIAGNOSIS for name in stage.names}
@@ -181,6 +218,37 @@ class StagesTest(unittest.TestCase):
         self.assertEqual(states["speed"], "skip")
         self.assertEqual({states[name] for name in ran}, {"pass"})
         self.assertEqual(len(self.run_.rows), len(states), "each once")
+
+
+class SurfaceTest(unittest.TestCase):
+    """What the cases of the calling surface amount to."""
+
+    def test_a_case_that_fails_fails_all(self):
+        with self.assertRaisesRegex(check_support.Failure, "1 of 3: b: rank 0 hung"):
+            surface_items.judge({"a": ("pass", ""), "b": ("fail", "rank 0 hung"), "c": ("late", "")})
+
+    def test_what_had_no_time_is_no_pass(self):
+        with self.assertRaisesRegex(check_support.Skip, "1 of 2 cases passed, 1 had no time left"):
+            surface_items.judge({"a": ("pass", ""), "b": ("late", "its time was over")})
+
+    def test_what_fails_without_cinch_too_says_nothing(self):
+        self.assertEqual(surface_items.judge({"a": ("pass", ""), "b": ("skip", "too old")}).state, "pass")
+        with self.assertRaises(check_support.Skip):
+            surface_items.judge({"b": ("skip", "too old")})
+
+    def test_a_hang_is_a_failure_where_there_was_no_time_to_look_without_cinch(self):
+        cases = surface_items.Cases.__new__(surface_items.Cases)
+        cases.preload, launched = "libcinch.so", []
+
+        def launch(_case, _ranks, preload):
+            launched.append(preload)
+            return "rank 0 hung"
+        cases.launch = launch
+        with running.item(running.Running("surface", time.monotonic() + surface_items.CASE_SECONDS - 1)):
+            self.assertEqual(cases.check("a", 2)[0], "fail")
+        self.assertEqual(launched, ["libcinch.so"])
+        with running.item(running.Running("surface", time.monotonic() + surface_items.CASE_SECONDS + 5)):
+            self.assertEqual(cases.check("a", 2)[0], "skip")
 
 
 class RunningTest(unittest.TestCase):

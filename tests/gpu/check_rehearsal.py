@@ -77,7 +77,7 @@ def main(build):
     codec_items.SHARES = 2
     os.environ |= {"CINCH_GPU_TEST_ROUNDS": "1", "GTEST_FILTER": "CudaCodec.*-*Refuses*"}
     surface_items.library_path = lambda: os.path.join(build, "emulator")
-    gpu = types.SimpleNamespace(name="the emulator", capability=90, driver="13.0", slug=lambda: "emulator")
+    gpu = types.SimpleNamespace(name="the emulator", capability=90, driver=None, slug=lambda: "emulator")
     mps = types.SimpleNamespace(environment={}, reason=None)
     with tempfile.TemporaryDirectory() as folder:
         link_programs(os.path.abspath(build), folder)
@@ -86,7 +86,7 @@ def main(build):
         for number in batches.LIMITS:
             with tempfile.TemporaryDirectory() as kept:
                 results = check.Results(gpu, kept, {})
-                run = check.Run(context, results.write, results.logs.name)
+                run = check.Run(context, results.write, results.logs.name, lambda folders: "")
                 planned = rehearse(number, run, items())
                 judge(run.rows, planned, outputs(kept))
                 results.logs.cleanup()

@@ -3,7 +3,6 @@
 import concurrent.futures
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -14,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import ranks as rank_processes  # noqa: E402
 
 RANKS = 2
-PATIENCE = 10  # seconds, with a program that was asked to end
+PATIENCE = 5  # seconds, with a program that was asked to end
 MISSING = 77  # exit status of a program that says what it lacks
 
 
@@ -60,30 +59,24 @@ class Context:
         return os.path.join(self.build, "lib", name)
 
 
-def end_group(process, ask):
-    """Asks a process and all that it started to end, or makes them."""
-    try:
-        os.killpg(process.pid, signal.SIGTERM if ask else signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-
-
 def run(command, timeout, **environment):
     """Runs a command to its end, or for so long as the item has time; returns its exit status and output, which goes to
     the item's log as it comes. One that does not end is asked to, with all that it has started, and then killed."""
-    seconds = running.current().left(timeout)
+    seconds = running.current().left(timeout + PATIENCE) - PATIENCE
     with running.current().log_file(command[0]) as log:
         with subprocess.Popen(command, env=dict(os.environ, **environment), stdin=subprocess.DEVNULL, stdout=log,
                               stderr=subprocess.STDOUT, start_new_session=True) as process:
+            running.begin_group(process)
             try:
-                process.wait(seconds)
+                process.wait(max(1, seconds))
+                running.end_group(process)
             except subprocess.TimeoutExpired:
-                end_group(process, ask=True)
+                running.end_group(process, ask=True)
                 try:
                     process.wait(PATIENCE)
                 except subprocess.TimeoutExpired:
                     pass
-                end_group(process, ask=False)
+                running.end_group(process)
                 process.wait()
                 log.seek(0)
                 last = tail(log.read(), 2)
@@ -94,10 +87,20 @@ def run(command, timeout, **environment):
 
 
 def run_ranks(command, ranks, env=None, rank_env=None, rank_args=None, deadline=60):
-    """That of tests/support, for so long as the item has time; the ranks' output goes to its logs as it comes."""
-    own = running.current()
-    return rank_processes.run_ranks(command, ranks, env, rank_env, rank_args, own.left(deadline),
-                                    lambda rank: own.log_file(f"rank-{rank}"))
+    """That of tests/support, for so long as the item has time; the ranks' output goes to its logs as it comes, and what
+    they have started ends with them."""
+    own, started = running.current(), []
+
+    def begin(process):
+        running.begin_group(process)
+        started.append(process)
+
+    try:
+        return rank_processes.run_ranks(command, ranks, env, rank_env, rank_args, own.left(deadline),
+                                        lambda rank: own.log_file(f"rank-{rank}"), begin)
+    finally:
+        for process in started:
+            running.end_group(process)
 
 
 def at_once(function, arguments):

@@ -19,12 +19,14 @@ class Outcome:
         return [line.split()[1:] for line in self.output.splitlines() if line.startswith(prefix + " ")]
 
 
-def run_ranks(command, ranks, env=None, rank_env=None, rank_args=None, deadline=60, open_log=None):
+def run_ranks(command, ranks, env=None, rank_env=None, rank_args=None, deadline=60, open_log=None,
+              on_start=None):
     """Starts `command --rank R --ranks N --id-file F` for every rank and waits for all of them.
 
     `env` is set for all, `rank_env[rank]` for one; each rank is its own host (NCCL_HOSTID). Ranks
     that have not ended at the deadline (seconds) are killed and reported with status None.
-    `open_log(rank)` gives the file that a rank's output goes to, if it is to be kept.
+    `open_log(rank)` gives the file that a rank's output goes to, if it is to be kept. Where `on_start(process)`
+    is given, each rank leads a process group of its own.
     """
     with tempfile.TemporaryDirectory() as folder:
         open_log = open_log or (lambda rank: open(os.path.join(folder, f"rank-{rank}.log"), "w+", encoding="utf-8"))
@@ -38,7 +40,10 @@ def run_ranks(command, ranks, env=None, rank_env=None, rank_args=None, deadline=
             arguments = ["--rank", str(rank), "--ranks", str(ranks), "--id-file", f"{folder}/id"]
             process = subprocess.Popen(
                 command + arguments + [str(a) for a in (rank_args or {}).get(rank, [])],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=values)
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=values,
+                start_new_session=on_start is not None)
+            if on_start:
+                on_start(process)
             processes.append((process, log))
         return wait_all(processes, time.monotonic() + deadline)
 
