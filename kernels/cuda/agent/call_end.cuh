@@ -19,7 +19,7 @@ __device__ inline void endLaunch(const CallContext& call, uint32_t nRows, bool a
   __threadfence();
   if (atomicAdd(&state->ticket, 1u) + 1 < gridDim.x * nRows) return;
   __threadfence();
-  state->ticket = 0;
+  atomicExch(&state->ticket, 0u);  // what others do to it are atomics, too
   core::endCall(*state, atomicExch(&state->nonFinite, 0u) == 0);
 }
 

@@ -40,6 +40,16 @@ class Fibre {
 void releaseMemory(void* address);
 void acquireMemory(void* address);
 
+// Passes on what was released at one address to another, and nothing that its user knows besides.
+class Courier {
+ public:
+  Courier();
+  void carry(void* from, void* to);
+
+ private:
+  void* ofThreadSanitizer_;
+};
+
 // Whether memory may be read and written.
 void forbidMemory(void* first, size_t nBytes);
 void allowMemory(void* first, size_t nBytes);

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -117,8 +116,8 @@ struct Cta {
   Gate all;
   std::vector<uint64_t> given;  // by each thread, for the others of its warp
   uint32_t nSo = 0;             // of the threads that are counted
-  SharedMemory* shared;
-  uint32_t nLeft;
+  SharedMemory shared;
+  uint32_t nLeft = 0;
 };
 
 void runThread();
@@ -127,8 +126,10 @@ struct Thread {
   Fibre fibre = Fibre(runThread);
   Cta* cta = nullptr;
   uint32_t index = 0;
-  bool hasFenced = false;
-  std::vector<void*> drawn;  // atomics, since the last fence
+  // A fence publishes, by the atomics that follow, what was before it; and lets what follows it
+  // read what others had published by the atomics before it.
+  char fenced = 0, drawn = 0;
+  Courier publisher, reader;
 };
 
 // The grid that runs.
@@ -207,7 +208,8 @@ class Scheduler {
     for (;;) {
       for (size_t i = 0; i < resident_.size(); ++i)
         if (!resident_[i] || resident_[i]->nLeft == 0) begin(i);
-      if (std::none_of(resident_.begin(), resident_.end(), [](const auto& cta) { return !!cta; }))
+      if (std::none_of(resident_.begin(), resident_.end(),
+                       [](const Cta* cta) { return cta != nullptr; }))
         return;
       grid.progressed = false;
       takeTurns();
@@ -219,24 +221,22 @@ class Scheduler {
   // The next CTA in place of one that is done, if there is one. Its threads are not those of the
   // same index before: what one thread does is in order, and would hide a race.
   void begin(size_t place) {
-    resident_[place].reset();
+    resident_[place] = nullptr;
     if (next_ == nLeft_) return;
     const uint32_t i = next_++;
-    Cta& cta = resident_[place].emplace();
+    Cta& cta = all_.emplace_back();
+    resident_[place] = &cta;
     cta.block = {i % dim_.grid.x, i / dim_.grid.x % dim_.grid.y, i / dim_.grid.x / dim_.grid.y};
     cta.warps.assign(dim_.nThreads / kWarpThreads, Gate{kWarpThreads});
     cta.all = Gate{dim_.nThreads};
     cta.given.assign(dim_.nThreads, 0);
     cta.nLeft = dim_.nThreads;
-    cta.shared = &shared_.emplace_back();
     releaseMemory(&grid.begin);
     const auto shift = static_cast<uint32_t>(random()());
     for (uint32_t index = 0; index < dim_.nThreads; ++index) {
       Thread& thread = threads()[place * dim_.nThreads + (index + shift) % dim_.nThreads];
       thread.cta = &cta;
       thread.index = index;
-      thread.hasFenced = false;
-      thread.drawn.clear();
     }
   }
 
@@ -259,9 +259,10 @@ class Scheduler {
   Dim dim_;
   uint32_t nLeft_;
   uint32_t next_ = 0;
-  std::vector<std::optional<Cta>> resident_;
-  // Of all CTAs, to the end: what the threads of one wrote, nobody else knows of before.
-  std::deque<SharedMemory> shared_;
+  std::vector<Cta*> resident_;
+  // To the end, each at an address of its own: by that ThreadSanitizer knows gates and shared
+  // memory, and nothing that one CTA has done is in order with another.
+  std::deque<Cta> all_;
 };
 
 }  // namespace
@@ -309,19 +310,18 @@ uint64_t exchange(uint64_t bits, uint32_t sourceLane, Place place) {
 void fence(Place place) {
   if (!barriers.ordersMemory(place)) return;
   Thread& thread = *grid.current;
-  thread.hasFenced = true;
-  for (void* const target : thread.drawn) acquireMemory(target);
-  thread.drawn.clear();
+  releaseMemory(&thread.fenced);
+  acquireMemory(&thread.drawn);
 }
 
 void beforeAtomic(void* target) {
   Thread& thread = *grid.current;
-  if (thread.hasFenced) releaseMemory(target);
-  thread.drawn.push_back(target);
+  thread.reader.carry(target, &thread.drawn);
+  thread.publisher.carry(&thread.fenced, target);
 }
 
 void* sharedMemory(const void* kind, size_t nBytes) {
-  return currentCta().shared->ofKind(kind, nBytes);
+  return currentCta().shared.ofKind(kind, nBytes);
 }
 
 void fail(const char* message) {

@@ -20,13 +20,6 @@
 #define __device__
 #define __forceinline__ inline
 
-// What follows is the device: it orders memory by rules of its own.
-#if defined(__SANITIZE_THREAD__)
-#define CINCH_SIMT_UNWATCHED [[gnu::no_sanitize("thread")]]
-#else
-#define CINCH_SIMT_UNWATCHED
-#endif
-
 namespace cinch::simt {
 
 struct Index {
@@ -128,26 +121,29 @@ inline void __threadfence(cinch::simt::Place place = cinch::simt::Place::current
   cinch::simt::fence(place);
 }
 
-template <class Value>
-CINCH_SIMT_UNWATCHED Value atomicAdd(Value* target, Value value) {
+// Atomics order nothing by themselves, and race with accesses that are none.
+inline uint32_t atomicAdd(uint32_t* target, uint32_t value) {
   cinch::simt::beforeAtomic(target);
-  const Value old = *target;
-  *target += value;
+  return __atomic_fetch_add(target, value, __ATOMIC_RELAXED);
+}
+inline double atomicAdd(double* target, double value) {
+  cinch::simt::beforeAtomic(target);
+  double old, sum;
+  __atomic_load(target, &old, __ATOMIC_RELAXED);
+  sum = old + value;
+  __atomic_store(target, &sum, __ATOMIC_RELAXED);
   return old;
 }
-CINCH_SIMT_UNWATCHED inline void atomicOr(uint32_t* target, uint32_t value) {
+inline void atomicOr(uint32_t* target, uint32_t value) {
   cinch::simt::beforeAtomic(target);
-  *target |= value;
+  __atomic_fetch_or(target, value, __ATOMIC_RELAXED);
 }
-CINCH_SIMT_UNWATCHED inline uint32_t atomicExch(uint32_t* target, uint32_t value) {
+inline uint32_t atomicExch(uint32_t* target, uint32_t value) {
   cinch::simt::beforeAtomic(target);
-  const uint32_t old = *target;
-  *target = value;
-  return old;
+  return __atomic_exchange_n(target, value, __ATOMIC_RELAXED);
 }
-CINCH_SIMT_UNWATCHED inline void atomicOr_system(uint32_t* target, uint32_t value) {
-  cinch::simt::beforeAtomic(target);
-  *target |= value;
+inline void atomicOr_system(uint32_t* target, uint32_t value) {
+  atomicOr(target, value);
 }
 
 // kernels/cuda/agent/instructions.cuh
