@@ -12,8 +12,10 @@ struct Retired {
   const char* successor;
 };
 
-// The nearest by the bytes and the error of both: what was clipped up to four bits has become a
-// rotated codec of as many bytes, the rest of that family the min-max codec of as many bits.
+// A codec with other blocks is the one of the same name with blocks of 128, which rounds as it did.
+// What was clipped up to four bits has become a rotated codec of as many bytes, the rest of that
+// family the min-max codec of as many bits; a 4-bit float is the codec of four bits whose error was
+// nearest to its own (docs/decisions/022-fewer-codecs.md).
 constexpr Retired kRetired[] = {{"c2", "h2"}, {"c3", "h3"}, {"c4", "h4"},    {"c5", "q5"},
                                 {"c6", "q6"}, {"c8", "q8"}, {"mxfp4", "q4"}, {"nvfp4", "h4"}};
 

@@ -85,7 +85,7 @@ struct EntryReader {
   void operator()(typename Kind::Value& field, const Entry& entry, const Kind& kind) {
     std::string_view given = lookUp(environment, entry.name);
     if constexpr (std::is_same_v<Kind, NameKind>)
-      if (const char* const successor = successorOfCodec(given)) {
+      if (const char* const successor = kind.parse(given) ? nullptr : successorOfCodec(given)) {
         set.notices.push_back(std::string(entry.name) + ": " + retiredCodecText(given));
         given = successor;
       }

@@ -55,11 +55,11 @@ bool setAction(Rule& rule, std::string_view word) {
   if (word == "pass") return rule.passes = true;
   if (word == "compress") return rule.isWanted = true;
   if (word == "gradient") return rule.isGradient = true;
-  if (const char* const successor = successorOfCodec(word)) {
+  const codec::CodecInfo* found = codec::findCodec(word);
+  if (const char* const successor = found == nullptr ? successorOfCodec(word) : nullptr) {
     rule.retiredCodec = word;
-    word = successor;
+    found = codec::findCodec(std::string_view(successor));
   }
-  const codec::CodecInfo* const found = codec::findCodec(word);
   if (found == nullptr || !codec::isForCalls(*found) || rule.codec != nullptr) return false;
   rule.codec = found;
   return true;

@@ -6,12 +6,12 @@
 
 namespace cinch {
 
-const codec::CodecInfo* codecOption(std::string name) {
-  if (const char* const successor = successorOfCodec(name)) {
+const codec::CodecInfo* codecOption(const std::string& name) {
+  const codec::CodecInfo* found = codec::findCodec(name);
+  if (const char* const successor = found == nullptr ? successorOfCodec(name) : nullptr) {
     fmt::print(stderr, "cinch: warning: {}\n", retiredCodecText(name));
-    name = successor;
+    found = codec::findCodec(std::string_view(successor));
   }
-  const codec::CodecInfo* const found = codec::findCodec(name);
   return found != nullptr && codec::isForCalls(*found) ? found : nullptr;
 }
 

@@ -8,6 +8,6 @@
 namespace cinch {
 
 // Null where calls can have no such codec. Old names are taken, with a warning on stderr.
-const codec::CodecInfo* codecOption(std::string name);
+const codec::CodecInfo* codecOption(const std::string& name);
 
 }  // namespace cinch

@@ -49,6 +49,8 @@ const Params& params() {
   static const bool isSaid = [] {
     for (const std::string& warning : processParams().warnings)
       CINCH_TUNER_INFO("%s", warning.c_str());
+    for (const std::string& notice : processParams().notices)
+      CINCH_TUNER_INFO("%s", notice.c_str());
     return true;
   }();
   static_cast<void>(isSaid);
