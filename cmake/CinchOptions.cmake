@@ -125,6 +125,9 @@ function(cinch_test_run name program)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)
   endif()
+  if(CINCH_SANITIZE)
+    math(EXPR T_TIMEOUT "5 * ${T_TIMEOUT}") # what computes takes so much longer with one
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT}
                                           ENVIRONMENT "${T_ENV}")
 endfunction()

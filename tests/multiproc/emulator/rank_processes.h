@@ -11,6 +11,13 @@
 
 namespace cinch::test {
 
+// For what would hang. Sanitizers slow everything down.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr int kDeadlineSeconds = 300;
+#else
+inline constexpr int kDeadlineSeconds = 60;
+#endif
+
 // What one rank's process knows. GoogleTest's EXPECT and ASSERT work in it as usual.
 class RankProcess {
  public:
@@ -39,7 +46,7 @@ class RankProcess {
 };
 
 struct RankOptions {
-  int deadlineSeconds = 60;
+  int deadlineSeconds = kDeadlineSeconds;
   int expectedToDie = -1;  // the rank that is killed on purpose
 };
 
