@@ -197,7 +197,7 @@ struct SumLaunch {
   float* sum;  // count; overlaps none of the parts
 };
 
-inline constexpr uint32_t kDeviceTableVersion = 11;
+inline constexpr uint32_t kDeviceTableVersion = 12;
 inline constexpr int kNotReady = 600;       // cudaErrorNotReady
 inline constexpr int kNoMachineCode = 209;  // cudaErrorNoKernelImageForDevice
 inline constexpr const char* kDeviceTableSymbol = "cinchDeviceTable_v1";

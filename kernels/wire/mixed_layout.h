@@ -24,6 +24,7 @@ class MixedLayout {
   MixedLayout(uint64_t count, uint32_t nShards, std::span<const Segment> segments,
               uint32_t nChunks = 1)
       : layout_{.count = count, .nShards = nShards, .codec = {}, .nChunks = nChunks} {
+    for (const Segment& segment : segments) layout_.mixedCodecs |= codecBit(segment.codec);
     ShardCutter cutter(*this, segments);
     for (uint32_t part = 0; part < nShards * nChunks; ++part) cutter.appendPart(part);
     for (const MixedShard& shard : shards_)

@@ -88,6 +88,11 @@ struct MixedShard {
   uint64_t usedBytes;  // header and tiles; zeros follow up to the stride
 };
 
+// A bit for each id below 64, and one for all of experiments.
+CINCH_HD constexpr uint64_t codecBit(CodecFormat codec) {
+  return uint64_t{1} << (codec.id < 64 ? codec.id : 0);
+}
+
 inline constexpr uint32_t kWholeShards = UINT32_MAX;
 
 // How a bucket of `count` values is cut into `nShards` shards; shard i belongs to rank i. Each is
@@ -115,6 +120,7 @@ struct ShardLayout {
   uint32_t chunk = kWholeShards;  // which of them this is about
 
   const MixedShard* mixedShards = nullptr;  // nShards * nChunks; null: one codec for all
+  uint64_t mixedCodecs = 0;                 // of its pieces: see codecBit()
   const Piece* mixedPieces = nullptr;
   uint64_t mixedStride = 0;
 

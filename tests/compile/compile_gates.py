@@ -2,7 +2,7 @@
 """What can be known of the CUDA kernels without a GPU: compiles them, or takes what the build made where
 nothing has changed since (--built), and fails where one spills, has a stack or local memory, lacks
 16-byte accesses, rounds differently from the CPU, or executes more instructions per value than
-ceilings.csv allows. With --json it prints the counts, for `bench/report codec`; with --write it makes
+ceilings.csv allows, or other fused multiplications than those that are written. With --json it prints the counts, for `bench/report codec`; with --write it makes
 the counts the new ceilings, rounded up to halves."""
 
 import argparse
@@ -18,14 +18,16 @@ import tempfile
 import cubin
 import hot_path
 
-SOURCES = ("encode", "encode_batch", "reduce", "reduce_plain", "reduce_batch", "decode", "probe", "tally", "sum")
+SOURCES = ("encode", "encode_adaptive", "encode_batch", "reduce", "reduce_plain", "reduce_batch", "decode", "probe", "tally", "sum")
 NARROW = ("probe",)  # a few tiles at any alignment, lanes side by side
 VALUES_PER_LANE = 32
 TYPES = ("fp32", "fp16", "bf16")  # ElementType
-FAMILIES = {"UniformCodec": "q", "ClippedCodec": "c", "HadamardCodec": "h"}
+FAMILIES = {"UniformCodec": "q", "HadamardCodec": "h"}
 KEPT = {"0": "", "1": "_ef"}
-# Contraction that was not written, approximate or flushing arithmetic.
-FORBIDDEN = r"\bmad\.(rn|rz|ftz)\S*f32|\.approx|\.ftz"
+# Arithmetic that ptxas may still contract, having no rounding of its own; and what is approximate or flushes. What nvcc
+# has contracted already are fused multiplications like those that are written: these are counted.
+FORBIDDEN = r"(?<![\w.])(?:add|sub|mul|mad)\.(?:f16|bf16|f32|f64)\S*|\bmad\.(?:rn|rz)\S*|\S+\.approx\S*|\S+\.ftz\S*"
+FUSED = r"\bfma\.rn\.\S+"
 CEILINGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ceilings.csv")
 
 
@@ -42,10 +44,11 @@ class Report:
 class Kernel:
     """What the compiler says of a kernel, and what its code says itself."""
 
-    def __init__(self, mangled, source, instructions):
+    def __init__(self, mangled, source, instructions, functions, ptx):
         self.name = short_name(mangled, source)
-        length, self.n_wide = hot_path.hot_path(instructions)
+        length, self.n_wide = hot_path.hot_path(instructions, functions)
         self.per_value = length / VALUES_PER_LANE
+        self.n_fused = len(re.findall(FUSED, ptx))
         self.has_local = any(each.opcode in cubin.LOCAL_ACCESSES for each in instructions)
 
 
@@ -58,13 +61,14 @@ def short_name(mangled, source):
         return f"{source}_batch"
     kind = "values" if "reduceIntoValuesKernel" in mangled else source
     kind = "codes" if "PartsE1" in mangled else kind
-    element = re.search(r"ElementTypeE(\d)", mangled)
+    # Lists of codecs have types of elements in their names, too.
+    element = None if "AnyElements" in mangled else re.search(r"ElementTypeE(\d)", mangled)
     element = TYPES[int(element[1])] if element else "any"
     if source in ("probe", "tally", "sum"):
         return f"{kind}_{element}" + "_pair" * ("Lb1E" in mangled)
     codec = re.search(r"OneCodecINS_5codec\d+([A-Za-z]+)ILj(\d)", mangled)
     if not codec:
-        return f"{kind}_any"
+        return f"{kind}_{element}_adaptive_ef" if source == "encode" and element != "any" else f"{kind}_any"
     kept = re.search(r"KeptE(\d)", mangled)
     return f"{kind}_{element}_{FAMILIES[codec[1]]}{codec[2]}{KEPT[kept[1]] if kept else ''}"
 
@@ -77,8 +81,9 @@ class Compiled:
             self.ptx = file.read()
         with open(cubin_path, "rb") as file:
             image = file.read()
-        self.kernels = [Kernel(name, source, code) for name, code in cubin.kernels(image, arch)
-                        if "Kernel" in name]
+        entries = dict(re.findall(r"^(?:\.visible )?\.entry (\w+)\((.*?)^}", self.ptx, re.M | re.S))
+        self.kernels = [Kernel(name, source, code, functions, entries[name])
+                        for name, code, functions in cubin.kernels(image, arch) if "Kernel" in name]
         self.registers = list(cubin.resources(image, cubin.REGISTERS))
         self.stacks = list(cubin.resources(image, cubin.STACK))  # of all functions; who spills has one
 
@@ -90,11 +95,11 @@ def source_path(root, source):
     return os.path.join(root, "kernels", "cuda", "dispatch", f"{source}.cu")
 
 
-def compile_source(nvcc, root, source, arch, folder):
+def compile_source(nvcc, root, source, arch, folder, options=("-fmad=false",)):
     path = source_path(root, source)
     out = os.path.join(folder, f"{source}.{arch}.cubin")
     done = subprocess.run(
-        [nvcc, "-std=c++20", f"-arch=sm_{arch}", "-O3", "-fmad=false", "--keep",
+        [nvcc, "-std=c++20", f"-arch=sm_{arch}", "-O3", *options, "--keep",
          f"--keep-dir={folder}", f"-I{root}", "-cubin", "-o", out, path],
         capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -139,24 +144,38 @@ def check_source(report, where, compiled):
     report.check(not forbidden, f"{where} no contraction, no approximation {forbidden or ''}")
 
 
+class Counts:
+    """Of a kernel: instructions per value, and fused multiplications in its PTX."""
+
+    def __init__(self, per_value, n_fused):
+        self.per_value = per_value
+        self.n_fused = n_fused
+
+
 def read_ceilings():
     with open(CEILINGS, encoding="utf-8", newline="") as file:
-        return {(row["kernel"], int(row["arch"])): float(row["ceiling"]) for row in csv.DictReader(file)}
+        return {(row["kernel"], int(row["arch"])): Counts(float(row["ceiling"]), int(row["fused"]))
+                for row in csv.DictReader(file)}
 
 
 def write_ceilings(counts):
     with open(CEILINGS, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("kernel", "arch", "ceiling"))
-        writer.writerows((name, arch, math.ceil(2 * count) / 2)
+        writer.writerow(("kernel", "arch", "ceiling", "fused"))
+        writer.writerows((name, arch, math.ceil(2 * count.per_value) / 2, count.n_fused)
                          for (name, arch), count in sorted(counts.items()))
 
 
 def check_counts(report, counts, ceilings):
     for (name, arch), count in sorted(counts.items()):
-        ceiling = ceilings.get((name, arch))
-        report.check(ceiling is not None and count <= ceiling,
-                     f"sm_{arch} {name}: {count:.2f} instructions per value, at most {ceiling}")
+        known = ceilings.get((name, arch))
+        if known is None:
+            report.check(False, f"sm_{arch} {name}: not in {os.path.basename(CEILINGS)}")
+            continue
+        report.check(count.per_value <= known.per_value,
+                     f"sm_{arch} {name}: {count.per_value:.2f} instructions per value, at most {known.per_value}")
+        report.check(count.n_fused == known.n_fused,
+                     f"sm_{arch} {name}: {count.n_fused} fused multiplications, of which {known.n_fused} are written")
 
 
 def main():
@@ -179,13 +198,16 @@ def main():
                 where = f"sm_{arch} {source}{' of the build' if compiled else ''}:"
                 compiled = compiled or compile_source(options.nvcc, options.root, source, arch, folder)
                 check_source(report, where, compiled)
-                counts.update({(each.name, arch): each.per_value for each in compiled.kernels})
+                found = {(each.name, arch): Counts(each.per_value, each.n_fused) for each in compiled.kernels}
+                report.check(len(found) == len(compiled.kernels) and not found.keys() & counts.keys(),
+                             f"{where} each kernel has a name of its own")
+                counts.update(found)
                 n_spills += compiled.n_stacks()
     if options.write:
         write_ceilings(counts)
     check_counts(report, counts, read_ceilings())
     if options.json:
-        newest = {name: round(count, 2) for (name, arch), count in sorted(counts.items())
+        newest = {name: round(count.per_value, 2) for (name, arch), count in sorted(counts.items())
                   if arch == max(archs)}
         print(json.dumps({"instr_per_elem": newest, "spills": n_spills}))
     print(f"{len(report.failures)} failed", file=sys.stderr)

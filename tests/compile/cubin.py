@@ -1,7 +1,9 @@
 """Reads the machine code of kernels out of a cubin, an ELF file, without a disassembler.
 
 Since sm_70 an instruction takes 16 bytes. Bits 0 to 11 are the opcode, 12 to 15 the guard: three
-bits name a predicate, 7 being true, and the last negates it."""
+bits name a predicate, 7 being true, and the last negates it. Registers are in bits 16 to 23 (the
+result) and 24 to 31 (the first operand), a constant in bits 32 to 63, the predicate that a
+comparison sets in 81 to 83."""
 
 import struct
 
@@ -14,10 +16,15 @@ COUNTER_TRIGGER = 0x801  # markCold() of kernels/cuda/agent/instructions.cuh
 LOCAL_ACCESSES = (0x387, 0x983)
 GLOBAL_ACCESSES = (0x381, 0x981, 0x386, 0x986)
 ALWAYS = 7
+# With a constant, and registers of a thread or of the warp.
+COMPARES = (0x80c, 0x88c)  # ISETP, UISETP
+ADDITIONS = ((0x810, 0x836), (0x890,))  # IADD3 and VIADD, UIADD3
 
 # Of the section .nv.info: entries with contents; registers of a kernel, bytes of a function's stack.
 SIZED = 4
 REGISTERS, STACK = 0x2f, 0x11
+# Of a symbol table: a function.
+FUNCTION = 2
 
 
 class Instruction:
@@ -28,9 +35,14 @@ class Instruction:
         self.opcode = low & 0xfff
         self.is_guarded = (low >> 12 & 7) != ALWAYS
         self.is_wide = self.opcode in GLOBAL_ACCESSES and (high >> 9 & 7) == 6  # 16 bytes
+        self.result, self.operand = low >> 16 & 0xff, low >> 24 & 0xff
+        self.constant = low >> 32
+        self.guard = low >> 12 & 7
+        self.predicate = high >> 17 & 7
         self.target = None
-        if self.opcode == BRANCH:
+        if self.opcode in (BRANCH, CALL):
             self.target = address + INSTRUCTION_BYTES + branch_offset(low | high << 64, arch)
+        if self.opcode == BRANCH:
             # Besides the guard a branch has a predicate of its own, or tests for divergence.
             self.is_guarded |= (high >> 23 & 15) != ALWAYS or (low >> 32 & 3) == 2
 
@@ -43,31 +55,55 @@ def branch_offset(word, arch):
     return ((offset << 8) + (word >> 16 & 0xff)) * 4 if arch >= 90 else offset * 4
 
 
+class Section:
+    def __init__(self, name, contents, link):
+        self.name = name
+        self.contents = contents
+        self.link = link  # of a symbol table: the section of its names
+
+
 def sections(image):
-    """Yields (name, contents) for every section of a cubin."""
+    """All of a cubin, by their numbers."""
     table, = struct.unpack_from("<Q", image, 0x28)
     entry_bytes, n_sections, names_index = struct.unpack_from("<HHH", image, 0x3a)
-    headers = [struct.unpack_from("<IIQQQQ", image, table + i * entry_bytes)
-               for i in range(n_sections)]
+    headers = [struct.unpack_from("<IIQQQQI", image, table + i * entry_bytes) for i in range(n_sections)]
     names = headers[names_index][4]
-    for name_offset, _, _, _, offset, size in headers:
-        begin = names + name_offset
-        yield image[begin:image.index(b"\0", begin)].decode(), image[offset:offset + size]
+    return [Section(text_at(image, names + name), image[offset:offset + size], link)
+            for name, _, _, _, offset, size, link in headers]
+
+
+def text_at(data, begin):
+    return data[begin:data.index(b"\0", begin)].decode()
+
+
+def functions(image):
+    """{number of a section: {address: name}} of all functions."""
+    found = {}
+    every = sections(image)
+    for section in every:
+        if section.name != ".symtab":
+            continue
+        for at in range(0, len(section.contents), 24):
+            name, info, _, number, address, _ = struct.unpack_from("<IBBHQQ", section.contents, at)
+            if info & 15 == FUNCTION:
+                found.setdefault(number, {})[address] = text_at(every[section.link].contents, name)
+    return found
 
 
 def kernels(image, arch):
-    """Yields (mangled name, instructions) for every kernel of a cubin."""
-    for name, code in sections(image):
-        if name.startswith(".text."):
-            words = struct.unpack(f"<{len(code) // 8}Q", code)
-            yield name[len(".text."):], [
-                Instruction(i * 8, words[i], words[i + 1], arch) for i in range(0, len(words), 2)]
+    """Yields (mangled name, instructions, {address: name} of the functions in it) for every kernel of a cubin."""
+    named = functions(image)
+    for number, section in enumerate(sections(image)):
+        if section.name.startswith(".text."):
+            words = struct.unpack(f"<{len(section.contents) // 8}Q", section.contents)
+            yield section.name[len(".text."):], [
+                Instruction(i * 8, words[i], words[i + 1], arch) for i in range(0, len(words), 2)], named.get(number, {})
 
 
 def resources(image, attribute):
     """What ptxas says of each function. An entry is a byte of format, one of the attribute and two of
     the size, then contents where the format has any: here the function and a number."""
-    contents = dict(sections(image))[".nv.info"]
+    contents = {section.name: section.contents for section in sections(image)}[".nv.info"]
     at = 0
     while at < len(contents):
         form, found, size = struct.unpack_from("<BBH", contents, at)

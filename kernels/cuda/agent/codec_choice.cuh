@@ -7,10 +7,22 @@
 
 namespace cinch::cuda {
 
-// What kernels of its own are compiled for. Each costs seconds of compilation, for all
-// architectures; the others are done by the kernels for any codec.
-using FrequentCodecs = codec::CodecList<codec::UniformCodec<2>, codec::UniformCodec<4>,
-                                        codec::UniformCodec<8>, codec::HadamardCodec<4>>;
+// What calls have whose codec nobody chooses, all of one: kernels of their own are compiled for
+// them. Each costs seconds of compilation, for all architectures; the others are done by the
+// kernels for any codec.
+using FrequentCodecs = codec::CodecList<codec::HadamardCodec<3>, codec::UniformCodec<4>,
+                                        codec::UniformCodec<5>, codec::UniformCodec<8>>;
+// And what the runs of adaptive precision have (interpose/policy/precision/checkup.cc).
+using AdaptiveCodecs =
+    codec::CodecList<codec::HadamardCodec<2>, codec::HadamardCodec<3>, codec::HadamardCodec<4>,
+                     codec::UniformCodec<4>, codec::UniformCodec<5>, codec::UniformCodec<6>,
+                     codec::UniformCodec<8>, codec::CastCodec<ElementType::fp32>,
+                     codec::CastCodec<ElementType::bf16>, codec::CastCodec<ElementType::fp16>>;
+
+template <class... C>
+constexpr uint64_t bitsOf(codec::CodecList<C...>) {
+  return (wire::codecBit(C::kFormat) | ...);
+}
 
 template <BlockCodec C>
 class OneCodec {
@@ -31,13 +43,14 @@ class OneCodec {
   }
 };
 
-// Tiles must be sought in rising order.
-class AnyCodec {
+// Those of a list. Tiles must be sought in rising order.
+template <class List>
+class SomeCodecs {
  public:
   static constexpr bool kIsFixed = false;
   static constexpr bool kMayRotate = true;
 
-  __device__ AnyCodec(const wire::ShardLayout& layout, uint32_t shard)
+  __device__ SomeCodecs(const wire::ShardLayout& layout, uint32_t shard)
       : pieces_(layout.mixedPieces),
         next_(layout.isMixed() ? layout.mixedShards[layout.firstPart(shard)].firstPiece : 0),
         piece_(layout.isMixed() ? wire::Piece{} : layout.piece(shard, 0)) {}
@@ -47,7 +60,7 @@ class AnyCodec {
     while (tile >= piece_.firstTile + piece_.nTiles) piece_ = pieces_[next_++];
   }
   // Of the tile that was sought.
-  __device__ bool isRotated() const { return isRotatedOf(codec::AllCodecs{}); }
+  __device__ bool isRotated() const { return isRotatedOf(List{}); }
 
   __device__ uint64_t offsetOf(uint32_t tile) const {
     return piece_.offset + (tile - piece_.firstTile) * piece_.codec.tileBytes();
@@ -55,7 +68,7 @@ class AnyCodec {
   // Called instead of inlined, it would need a stack for the values.
   template <class Call>
   __device__ __forceinline__ TileValues withCodec(const Call& call) const {
-    return withCodecOf(codec::AllCodecs{}, call);
+    return withCodecOf(List{}, call);
   }
 
  private:
@@ -77,5 +90,8 @@ class AnyCodec {
   uint32_t next_;
   wire::Piece piece_;
 };
+
+using AnyCodec = SomeCodecs<codec::AllCodecs>;
+using AdaptiveCodec = SomeCodecs<AdaptiveCodecs>;
 
 }  // namespace cinch::cuda

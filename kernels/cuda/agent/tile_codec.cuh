@@ -36,8 +36,13 @@ class TileCodec {
     Words words[kSlots];
 #pragma unroll
     for (uint32_t slot = 0; slot < kSlots; ++slot)
-      words[slot] = Words::load(codesOf(tile), octetOfBlock(slot));
-    return decoded(BlockMetadata<C>::load(tile).scale(), words);
+      words[slot] = Words::load(codesAt(tile), octetOfBlock(slot));
+    const Scale scale = BlockMetadata<C>::load(tile).scale();
+    TileValues values;
+#pragma unroll
+    for (uint32_t slot = 0; slot < kSlots; ++slot)
+      decode(scale, words[slot].codes(), values.at[slot]);
+    return orNan(scale, values);
   }
 
   // Writes all of `tile`, and returns what it decodes to. Values that do not exist may be any. All
@@ -61,7 +66,7 @@ class TileCodec {
 
   // The codes of this lane's block, and which octet of it a slot is.
   template <class Byte>
-  __device__ static Byte* codesOf(Byte* tile) {
+  __device__ static Byte* codesAt(Byte* tile) {
     return tile + C::kFormat.tileMetaBytes() +
            laneOfWarp() / kLanesPerRow * C::kFormat.blockCodeBytes();
   }
@@ -80,9 +85,13 @@ class TileCodec {
   __device__ TileValues encodeAtOnce(const Scale& scale, const TileValues& values,
                                      const Rounder& rounder, uint8_t* tile) const {
     Words words[kSlots];
+    TileValues decoded;
 #pragma unroll
-    for (uint32_t slot = 0; slot < kSlots; ++slot)
-      words[slot] = codesOf(scale, values.at[slot], rounder, slot);
+    for (uint32_t slot = 0; slot < kSlots; ++slot) {
+      const Codes codes = codesOf(scale, values.at[slot], rounder, slot);
+      words[slot] = wordsOf(scale, codes);
+      decode(scale, codes, decoded.at[slot]);
+    }
     if (!place_.extent.isWhole()) {
       markCold();
 #pragma unroll
@@ -91,8 +100,8 @@ class TileCodec {
     }
 #pragma unroll
     for (uint32_t slot = 0; slot < kSlots; ++slot)
-      words[slot].store(codesOf(tile), octetOfBlock(slot));
-    return decoded(scale, words);
+      words[slot].store(codesAt(tile), octetOfBlock(slot));
+    return orNan(scale, decoded);
   }
 
   // The same in a quarter of the code: where many codecs share a kernel.
@@ -106,18 +115,19 @@ class TileCodec {
       float octet[kOctetElems];
 #pragma unroll
       for (uint32_t i = 0; i < kOctetElems; ++i) octet[i] = window.at(slot, i);
-      const Words words = codesOf(scale, octet, rounder, slot).first(place_.extent.ofSlot(slot));
-      words.store(codesOf(tile), octetOfBlock(slot));
+      const Codes codes = codesOf(scale, octet, rounder, slot);
+      const Words words = wordsOf(scale, codes).first(place_.extent.ofSlot(slot));
+      words.store(codesAt(tile), octetOfBlock(slot));
 #pragma unroll
       for (uint32_t i = 0; i < kOctetElems; ++i)
-        window.at(slot, i) = scale.isMarked() ? kNan : scale.decode(words.codeAt(i));
+        window.at(slot, i) = scale.isMarked() ? kNan : scale.decode(codes.at[i]);
     }
     forEachValue([&](uint32_t slot, uint32_t i) { values.at[slot][i] = window.at(slot, i); });
     return values;
   }
 
   template <class Rounder>
-  __device__ Words codesOf(const Scale& scale, const float (&values)[kOctetElems],
+  __device__ Codes codesOf(const Scale& scale, const float (&values)[kOctetElems],
                            const Rounder& rounder, uint32_t slot) const {
     float position[kOctetElems];
 #pragma unroll
@@ -131,15 +141,22 @@ class TileCodec {
     Codes codes;
 #pragma unroll
     for (uint32_t i = 0; i < kOctetElems; ++i) codes.at[i] = scale.codeAt(position[i]);
+    return codes;
+  }
+
+  __device__ static Words wordsOf(const Scale& scale, const Codes& codes) {
     const Words words = Words::of(codes);
     return scale.isMarked() ? Words{} : words;
   }
 
-  __device__ static TileValues decoded(const Scale& scale, const Words (&words)[kSlots]) {
-    TileValues values;
-    forEachValue([&](uint32_t slot, uint32_t i) {
-      values.at[slot][i] = scale.decode(words[slot].codeAt(i));
-    });
+  __device__ static void decode(const Scale& scale, const Codes& codes,
+                                float (&values)[kOctetElems]) {
+#pragma unroll
+    for (uint32_t i = 0; i < kOctetElems; ++i) values[i] = scale.decode(codes.at[i]);
+  }
+
+  // What a marked block decodes to, instead of its values.
+  __device__ static TileValues orNan(const Scale& scale, TileValues values) {
     if (scale.isMarked()) {
       markCold();
       values = filled(kNan);

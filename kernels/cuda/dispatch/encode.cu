@@ -1,17 +1,11 @@
 #include "kernels/cuda/agent/encode_agent.cuh"
 #include "kernels/cuda/dispatch/batch_kernels.cuh"
 #include "kernels/cuda/dispatch/codec_launch.cuh"
-#include "kernels/cuda/dispatch/kernels.h"
+#include "kernels/cuda/dispatch/encode_kernel.cuh"
 #include "kernels/cuda/dispatch/launch.h"
 
 namespace cinch::cuda {
 namespace {
-
-template <class Elements, class Codecs, Kept kept>
-__global__ void __launch_bounds__(kThreadsPerCta, ctasForEncode<Elements, Codecs, kept>())
-    encodeKernel(const __grid_constant__ EncodeLaunch launch) {
-  encodeRow<Elements, Codecs, kept>(launch);
-}
 
 template <class Elements, class Codecs>
 Kernel<EncodeLaunch> kernelFor(Kept kept) {
@@ -25,6 +19,8 @@ Kernel<EncodeLaunch> kernelFor(Kept kept) {
 
 Kernel<EncodeLaunch> kernelFor(const EncodeLaunch& launch) {
   const Kept kept = keptBy(launch);
+  if (kept == Kept::residual && isAdaptive(launch.call.layout))
+    return adaptiveEncodeKernel(launch.call);
   return chooseKernel<Kernel<EncodeLaunch>>(
       launch.call, kept != Kept::anything,
       [&]<class Elements, class Codecs>() { return kernelFor<Elements, Codecs>(kept); });

@@ -12,19 +12,31 @@ inline bool isKnown(const CallContext& call) {
   return call.type <= ElementType::bf16 && (layout.isMixed() || codec::findCodec(layout.codec.id));
 }
 
+// Returns kernelOf.operator()<Elements>() of the call's type.
+template <class KernelOf>
+auto kernelOfType(const CallContext& call, const KernelOf& kernelOf) {
+  return call.type == ElementType::fp32
+             ? kernelOf.template operator()<Elements<ElementType::fp32>>()
+         : call.type == ElementType::fp16
+             ? kernelOf.template operator()<Elements<ElementType::fp16>>()
+             : kernelOf.template operator()<Elements<ElementType::bf16>>();
+}
+
 // Returns kernelOf.operator()<Elements, Codecs>() of one type and codec; null where tiles have
 // several codecs, or one without kernels of its own.
 template <class Kernel, class KernelOf>
 Kernel plainKernel(const CallContext& call, const KernelOf& kernelOf) {
   if (call.layout.isMixed()) return nullptr;
-  const auto ofType = [&]<ElementType type>() {
+  return kernelOfType(call, [&]<class Elements>() {
     return codec::withCodecOf<Kernel>(
         FrequentCodecs{}, call.layout.codec.id, nullptr,
-        [&]<class C>() { return kernelOf.template operator()<Elements<type>, OneCodec<C>>(); });
-  };
-  return call.type == ElementType::fp32   ? ofType.template operator()<ElementType::fp32>()
-         : call.type == ElementType::fp16 ? ofType.template operator()<ElementType::fp16>()
-                                          : ofType.template operator()<ElementType::bf16>();
+        [&]<class C>() { return kernelOf.template operator()<Elements, OneCodec<C>>(); });
+  });
+}
+
+// Whether all pieces of a mixed layout have codecs of adaptive precision.
+inline bool isAdaptive(const wire::ShardLayout& layout) {
+  return layout.isMixed() && (layout.mixedCodecs & ~bitsOf(AdaptiveCodecs{})) == 0;
 }
 
 // Calls visit.operator()<Elements, Codecs>() for all types and codecs with kernels of their own.
@@ -39,8 +51,7 @@ void forEachPlainInstance(const Visit& visit) {
 }
 
 // plainKernel() where the launch is plain and there is such a kernel, else that of any type and
-// codec.
-// Null where type or codec are not known.
+// codec. Null where type or codec are not known.
 template <class Kernel, class KernelOf>
 Kernel chooseKernel(const CallContext& call, bool isPlain, const KernelOf& kernelOf) {
   if (!isKnown(call)) return nullptr;

@@ -58,6 +58,7 @@ std::map<int, Loaded>& devices() {
 KernelList allKernels() {
   KernelList kernels;
   listEncodeKernels(kernels);
+  listAdaptiveEncodeKernels(kernels);
   listReduceKernels(kernels);
   listPlainReduceKernels(kernels);
   listDecodeKernels(kernels);

@@ -14,6 +14,7 @@ using KernelList = std::vector<const void*>;
 
 // Those of each file, appended.
 void listEncodeKernels(KernelList& kernels);
+void listAdaptiveEncodeKernels(KernelList& kernels);
 void listReduceKernels(KernelList& kernels);
 void listPlainReduceKernels(KernelList& kernels);
 void listDecodeKernels(KernelList& kernels);

@@ -50,6 +50,13 @@ void decodeKernel(const DecodeLaunch& launch) {
 
 void encodeShards(const EncodeLaunch& launch) {
   const Kept kept = cuda::keptBy(launch);
+  if (kept == Kept::residual && cuda::isAdaptive(launch.call.layout))
+    return runGrid(
+        cuda::kernelOfType(launch.call,
+                           []<class Elements>() -> Kernel<EncodeLaunch> {
+                             return encodeKernel<Elements, cuda::AdaptiveCodec, Kept::residual>;
+                           }),
+        launch, cuda::rowsOf(launch));
   const auto kernel = cuda::chooseKernel<Kernel<EncodeLaunch>>(
       launch.call, kept != Kept::anything,
       [&]<class Elements, class Codecs>() -> Kernel<EncodeLaunch> {

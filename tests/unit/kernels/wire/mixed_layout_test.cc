@@ -41,6 +41,16 @@ TEST(MixedLayout, PiecesCoverEveryTileOnceWithItsSegmentsCodec) {
   }
 }
 
+TEST(MixedLayout, TellsWhichCodecsThereAre) {
+  const CodecFormat q4 = codec::formatOf("q4"), h3 = codec::formatOf("h3"), experiment{240, 2, 2};
+  const std::vector<Segment> two = {{3, q4}, {1, h3}, {2, q4}}, other = {{1, q4}, {1, experiment}};
+  EXPECT_EQ(MixedLayout(6 * kTileElems, 2, two).layout().mixedCodecs,
+            uint64_t{1} << q4.id | uint64_t{1} << h3.id);
+  EXPECT_EQ(MixedLayout(2 * kTileElems, 2, other).layout().mixedCodecs, uint64_t{1} << q4.id | 1);
+  EXPECT_EQ(MixedLayout(6 * kTileElems, 2, two, 3).layout().ofChunk(1).mixedCodecs,
+            uint64_t{1} << q4.id | uint64_t{1} << h3.id);
+}
+
 TEST(MixedLayout, PiecesFollowOneAnotherInsideTheirShard) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     const uint64_t nTiles = 1 + seed * 7 % 300;
