@@ -25,7 +25,7 @@ PLANTED = {
                 "TileValues sum = sumOf(walk.tile, extent);\n"
                 "for (uint32_t slot = 0; slot < kSlots; ++slot) plant(sum.at[slot]);\n"),
     "in a function that is called": (
-        f"__device__ __noinline__ float plant(float x) {{ for (int i = 0; i < 16; ++i) x = x * 1.5f + 0.25f; return x; }}\n",
+        "__device__ __noinline__ float plant(float x) { for (int i = 0; i < 16; ++i) x = x * 1.5f + 0.25f; return x; }\n",
         "TileValues sum = sumOf(walk.tile, extent);\n"
         "sum.at[0][0] = plant(sum.at[0][0]); sum.at[1][0] = plant(sum.at[1][0]);\n"),
     "in a loop": ("", "TileValues sum = sumOf(walk.tile, extent);\n#pragma unroll 1\n"
