@@ -4,10 +4,12 @@ An import of PyTorch and its friends costs seconds, so they are imported once, b
 CUDA call; every rank of every job is forked from it and ends with its job. No job sees what another one
 left behind. This module runs inside the emulator's environment (tests/frameworks/session.py starts it).
 """
+import contextlib
 import ctypes
 import importlib
 import os
 import pickle
+import random
 import select
 import signal
 import socket
@@ -47,9 +49,15 @@ def import_early(extra=()):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One below those that the system gives to whoever asks for any: other tests, and NCCL, do so all the time, and would
+    take it before rank 0 listens there."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="utf-8") as file:
+        given_away = int(file.read().split()[0])
+    while True:
+        port = random.SystemRandom().randrange(1024, given_away)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @dataclass(frozen=True)
