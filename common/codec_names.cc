@@ -41,7 +41,7 @@ const char* successorOfCodec(std::string_view name) {
 
 std::string retiredCodecText(std::string_view name) {
   return "the codec " + std::string(name) + " is no more; using " + successorOfCodec(name) +
-         ", the nearest one. The next release will know the new name only";
+         " instead. The next release will know the new name only";
 }
 
 }  // namespace cinch

@@ -77,7 +77,8 @@ def main(build):
     codec_items.SHARES = 2
     os.environ |= {"CINCH_GPU_TEST_ROUNDS": "1", "GTEST_FILTER": "CudaCodec.*-*Refuses*"}
     surface_items.library_path = lambda: os.path.join(build, "emulator")
-    gpu = types.SimpleNamespace(name="the emulator", capability=90, driver=None, slug=lambda: "emulator")
+    surface_items.emulated = lambda *_: []
+    gpu = types.SimpleNamespace(name="the emulator", capability=90, driver="13.0", slug=lambda: "emulator")
     mps = types.SimpleNamespace(environment={}, reason=None)
     with tempfile.TemporaryDirectory() as folder:
         link_programs(os.path.abspath(build), folder)

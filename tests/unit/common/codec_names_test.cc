@@ -30,7 +30,7 @@ TEST(CodecNames, EveryOldNameHasAKeptSuccessor) {
   }
 }
 
-TEST(CodecNames, SuccessorsAreTheNearest) {
+TEST(CodecNames, SuccessorsAreThoseOfTheDecision) {
   const struct {
     const char *old, *successor;
   } kExpected[] = {{"q4-64", "q4"}, {"q8-256", "q8"}, {"c2", "h2"},        {"c4-256", "h4"},

@@ -58,7 +58,7 @@ TEST(Rules, EveryActionIsRead) {
   EXPECT_FALSE(pass.isWanted || pass.isGradient || pass.codec != nullptr);
 }
 
-// For one more release: as the codec that is nearest, with a notice, in both forms.
+// For one more release: as their successors, with a notice, in both forms.
 TEST(Rules, OldNamesOfCodecsAreTakenForTheirSuccessors) {
   const Rules rules = rulesOf("compress q4-64 ranks=4; c3");
   EXPECT_EQ(answer(rules, kRuledGradients), "compress q4 ranks=4..4");
