@@ -39,7 +39,7 @@ TEST(Ternary, ZerosDoNotCount) {
 }
 
 TEST(Ternary, AnyCodeOfAPeerDecodes) {
-  const codec::TernaryScale scale(codec::Level{0x3f80}, NoMeta{});
+  const codec::TernaryScale scale(codec::Level{0x3f80});
   EXPECT_EQ(scale.decode(3), 2.0f);
 }
 

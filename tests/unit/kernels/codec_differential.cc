@@ -19,13 +19,17 @@ constexpr uint32_t kPlan = 0xabcd, kSlot = 2;
 constexpr uint32_t kFillByte = 0xee;
 
 // Those that runs of adaptive precision have: backends may have code of their own for them.
-constexpr wire::CodecFormat kAdaptive[] = {
-    codec::formatOf("h2"),   codec::formatOf("h3"),  codec::formatOf("h4"), codec::formatOf("q4"),
-    codec::formatOf("q5"),   codec::formatOf("q6"),  codec::formatOf("q8"), codec::formatOf("fp32"),
-    codec::formatOf("bf16"), codec::formatOf("fp16")};
+// A build for codecs from elsewhere has some of them.
+std::vector<wire::CodecFormat> adaptiveFormats() {
+  std::vector<wire::CodecFormat> formats;
+  for (const char* const name : {"h2", "h3", "h4", "q4", "q5", "q6", "q8", "fp32", "bf16", "fp16"})
+    if (const codec::CodecInfo* found = codec::findCodec(name)) formats.push_back(found->format);
+  return formats;
+}
 
 wire::CodecFormat drawCodec(bool isAdaptive, std::mt19937& random) {
-  if (isAdaptive) return kAdaptive[random() % std::size(kAdaptive)];
+  static const std::vector<wire::CodecFormat> adaptive = adaptiveFormats();
+  if (isAdaptive) return adaptive[random() % adaptive.size()];
   return codec::kCodecs[random() % codec::kCodecs.size()].format;
 }
 
