@@ -14,7 +14,7 @@ namespace cinch::host {
 template <class Decoder>
 inline void sumParts(const TileSumming& summing) {
   TileValues buffer;
-  prefetch(summing.nextOwn, kTileElems * summing.elementBytes);
+  prefetch(summing.nextOwn.bytes, kTileElems * summing.nextOwn.perValue);
   for (uint32_t rank = 0; rank < summing.nRanks; ++rank) {
     float* const part = rank == 0 ? summing.sum : buffer.at;
     if (summing.isOwn(rank))

@@ -89,10 +89,8 @@ class TileSum {
     const wire::ShardLayout& layout = launch_.call.layout;
     TileValues buffer;
     const float* ownPart = takeOwnPart(tile, buffer);
-    const uint8_t* const nextOwn = launch_.ownCodes ? launch_.ownCodes : own_.next(tile);
     tile.codec.sum({peer(0) + tile.offset, layout.strideBytes(), launch_.nParts(),
-                    launch_.ownPart(), ownPart, nextOwn, elementBytes(own_.type),
-                    tile.place(launch_.call), sum.at});
+                    launch_.ownPart(), ownPart, nextOwn(tile), tile.place(launch_.call), sum.at});
     multiply(sum, launch_.factor);
     if (!accepted_) fillTile(sum.at, kNan);
   }
@@ -100,6 +98,12 @@ class TileSum {
  private:
   const uint8_t* peer(uint32_t part) const {
     return launch_.peers + part * launch_.call.layout.strideBytes();
+  }
+
+  // Of the tile behind this one.
+  OwnAhead nextOwn(const ShardTile& tile) const {
+    if (!launch_.ownCodes) return {own_.next(tile), elementBytes(own_.type)};
+    return {launch_.ownCodes + tile.offset + tile.nBytes, tile.nBytes / kTileElems + 1};
   }
 
   bool acceptPeers() const {

@@ -37,6 +37,13 @@ struct TileDecoding {
   float* values;
 };
 
+// Where the own part of the next tile lies, which may be prefetched: elements, or codes, of which a
+// value takes so many bytes at most.
+struct OwnAhead {
+  const uint8_t* bytes;
+  uint32_t perValue;
+};
+
 // The parts of a tile that are to be added, in rank order: encoded, but for the own one.
 struct TileSumming {
   const uint8_t* firstPart;  // rank 0's
@@ -44,8 +51,7 @@ struct TileSumming {
   uint32_t nRanks;
   uint32_t ownRank;
   const float* ownValues;
-  const uint8_t* nextOwn;  // elements of the own part's next tile, which may be prefetched
-  uint32_t elementBytes;
+  OwnAhead nextOwn;
   TilePlace place;
   float* sum;
 

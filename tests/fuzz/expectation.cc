@@ -150,7 +150,8 @@ std::vector<double> peaksOf(const std::vector<double>& values) {
   return peaks;
 }
 
-// What the two stages of a compressed sum may lose. ReduceScatter has the first one only.
+// What the two stages of a compressed sum may lose. ReduceScatter has the first one only, and so
+// have two ranks, who add up both codes.
 CodecError codecBound(const CallFacts& facts, const Tolerance& tolerance, size_t index,
                       double sumPeak) {
   const Call& call = *facts.call;
@@ -159,6 +160,7 @@ CodecError codecBound(const CallFacts& facts, const Tolerance& tolerance, size_t
   for (const double scalar : facts.scalars) factor = std::max(factor, std::fabs(scalar));
   const double peak = factor * envelope(facts.key.seed, index);
   const CodecError one = errorOf(tolerance, peak);
+  if (nRanks == 2 && call.kind == Kind::allReduce) return {2 * one.worst, 2 * one.meanSquare};
   CodecError allowed{(nRanks - 1) * one.worst, (nRanks - 1) * one.meanSquare};
   if (call.kind == Kind::reduceScatter) return allowed;
   // The owner's residual stems from earlier sums, whose peak may have been any.

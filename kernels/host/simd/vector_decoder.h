@@ -137,7 +137,8 @@ class LevelDecoder {
   // what is needed now.
   [[gnu::always_inline]] static void prefetchNextTile(const TileSumming& summing, uint32_t first) {
     constexpr uint32_t kTileBytes = C::kFormat.tileBytes();
-    prefetch(summing.nextOwn + first * summing.elementBytes, kRunElems * summing.elementBytes);
+    const OwnAhead& next = summing.nextOwn;
+    prefetch(next.bytes + first * next.perValue, kRunElems * next.perValue);
     for (uint32_t rank = 0; rank < summing.nRanks; ++rank)
       prefetch(summing.part(rank) + kTileBytes + first * kTileBytes / kTileElems,
                kRunElems * kBits / 8);
