@@ -106,6 +106,8 @@ CommFigures figuresOf(const CommStats& comm) {
   figures.passed = passedFigures(comm);
   figures.calls = callFigures(comm);
   figures.agreedName = label.agreedName;
+  figures.nUsedSms = label.nUsedSms;
+  figures.nSms = label.nSms;
   return figures;
 }
 

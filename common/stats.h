@@ -111,6 +111,9 @@ struct CommLabel {
   std::span<const char* const> reasons{};
   std::span<const char* const> classes{};
   std::string agreedName = {};  // what all ranks call it; empty: they have not agreed
+  // Of the GPU, of which the codec's kernels take some; none where there is no GPU.
+  uint32_t nUsedSms = 0;
+  uint32_t nSms = 0;
 };
 
 struct CommStats {

@@ -155,6 +155,16 @@ Json toJson(const CallFigures& call) {
           {"outcomes", std::move(outcomes)}};
 }
 
+std::string smText(const CommFigures& comm) {
+  return "the codec's kernels take at most " + std::to_string(comm.nUsedSms) + " of " +
+         std::to_string(comm.nSms) + " SMs";
+}
+
+Json smsToJson(const CommFigures& comm) {
+  if (comm.nSms == 0) return nullptr;
+  return {{"used", comm.nUsedSms}, {"there", comm.nSms}};
+}
+
 Json toJson(const CommFigures& comm) {
   Json slots = Json::array();
   for (const SlotFigures& slot : comm.slots) slots.push_back(toJson(slot));
@@ -164,11 +174,17 @@ Json toJson(const CommFigures& comm) {
   }
   Json calls = Json::array();
   for (const CallFigures& call : comm.calls) calls.push_back(toJson(call));
-  return {{"name", comm.name},           {"agreed_name", orNull(comm.agreedName)},
-          {"rank", comm.rank},           {"ranks", comm.nRanks},
-          {"verdict", comm.verdict},     {"slots", std::move(slots)},
-          {"passed", std::move(passed)}, {"gathered_share", gatheredShare(comm)},
-          {"calls", std::move(calls)},   {"totals", toJson(comm.totals())}};
+  return {{"name", comm.name},
+          {"agreed_name", orNull(comm.agreedName)},
+          {"rank", comm.rank},
+          {"ranks", comm.nRanks},
+          {"verdict", comm.verdict},
+          {"sms", smsToJson(comm)},
+          {"slots", std::move(slots)},
+          {"passed", std::move(passed)},
+          {"gathered_share", gatheredShare(comm)},
+          {"calls", std::move(calls)},
+          {"totals", toJson(comm.totals())}};
 }
 
 }  // namespace
@@ -241,6 +257,7 @@ std::string formatText(const std::vector<CommFigures>& comms, const ReportOrigin
   std::string text = "Cinch report\n" + originLine(origin);
   for (const CommFigures& comm : comms) {
     text += '\n' + oneLine(comm.name) + ": " + oneLine(comm.verdict) + '\n';
+    if (comm.nSms > 0) text += "  " + smText(comm) + '\n';
     if (!comm.slots.empty()) text += slotTable(comm.slots);
     for (const SlotFigures& slot : comm.slots) text += slotRemarks(slot);
     if (!comm.passed.empty()) text += passedTable(comm.passed);

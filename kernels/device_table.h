@@ -143,11 +143,19 @@ struct DecodeLaunch {
 // What tells whose values lie in a buffer: the powers of tiles that lie evenly spread in it, which
 // change little from a step to the next. Device memory of one residual, zero-initialised.
 inline constexpr uint32_t kMaxProbes = 64;
+// Sums of squares over a probed tile.
+struct ProbePower {
+  float input;
+  float residual;
+};
 struct ProbeState {
   uint32_t nCalls;           // that were probed
   uint32_t nStrangers;       // of those, calls whose profile was another one's
   uint32_t nOverflows;       // and calls whose residual was out of proportion
   float levels[kMaxProbes];  // log2 of each probe's power at the last call; -inf: all zero
+  // Private to a launch, which may spread its tiles over the device.
+  uint32_t ticket;
+  ProbePower powers[kMaxProbes];
 };
 
 // Before stage 1 of a call with feedback: compares the input's profile with that of the last call
@@ -197,7 +205,13 @@ struct SumLaunch {
   float* sum;  // count; overlaps none of the parts
 };
 
-inline constexpr uint32_t kDeviceTableVersion = 12;
+// How many of a device's SMs the codec's kernels take; 0 of 0 where they run on none.
+struct SmShare {
+  uint32_t nUsed = 0;
+  uint32_t nThere = 0;
+};
+
+inline constexpr uint32_t kDeviceTableVersion = 13;
 inline constexpr int kNotReady = 600;       // cudaErrorNotReady
 inline constexpr int kNoMachineCode = 209;  // cudaErrorNoKernelImageForDevice
 inline constexpr const char* kDeviceTableSymbol = "cinchDeviceTable_v1";
@@ -225,10 +239,11 @@ struct DeviceTable {
   int (*deviceName)(char* text, int size);
   // Loads all kernels onto the current device, so that no launch has to. CUDA loads a kernel when
   // it is first used, and that waits for all that runs on the device: for ever, where it waits for
-  // what this rank has still to enqueue (CUDA programming guide, lazy loading). Once for each
-  // device; after that, the same answer at once. kNoMachineCode: the library has none for this
-  // device. The thread's capture mode must be relaxed.
-  int (*loadKernels)();
+  // what this rank has still to enqueue (CUDA programming guide, lazy loading). From then on none
+  // of them has more CTAs than fit on `smPercent` (1 to 100) of the device's SMs, but one for each
+  // shard. Once for each device; after that, the same answer at once. kNoMachineCode: the library
+  // has none for this device. The thread's capture mode must be relaxed.
+  int (*loadKernels)(uint32_t smPercent, SmShare* share);
   // How many NVLink connections of the current device are in use; an error where nobody can say.
   // Takes its time.
   int (*nvlinks)(int* nActive);

@@ -1,5 +1,6 @@
 #include "interpose/comm/comm_resources.h"
 
+#include "common/param.h"
 #include "interpose/comm/memory_reserve.h"
 #include "interpose/real/codec_library.h"
 
@@ -7,9 +8,11 @@ namespace cinch {
 namespace {
 
 // Where NCCL loads its own kernels, before anything of this communicator can run.
-Result<void> loadKernelsOf(const DeviceTable& device) {
-  const int error = device.loadKernels();
-  if (error == 0) return {};
+Result<SmShare> loadKernelsOf(const DeviceTable& device) {
+  SmShare share;
+  const auto smPercent = static_cast<uint32_t>(processParams().params.smPercent);
+  const int error = device.loadKernels(smPercent, &share);
+  if (error == 0) return share;
   char gpu[128] = "this GPU";
   (void)device.deviceName(gpu, sizeof gpu);
   if (error == kNoMachineCode)
@@ -38,7 +41,9 @@ Result<CommResources> CommResources::allocate(bool emulator) {
   const DeviceTable& device = *resources.device;
   const RelaxedCapture relaxed(device);
   CINCH_TRY_DEVICE(device, device.getDevice(&resources.cudaDevice), "no current device");
-  CINCH_TRY(loadKernelsOf(device));
+  const auto share = loadKernelsOf(device);
+  CINCH_TRY(share);
+  resources.sms = share.value();
   auto fault = MemoryReserve::instance().allocate(device, sizeof(uint32_t), Buffer::Where::host);
   if (!fault.ok()) return fault.error();
   resources.fault = std::move(fault.value());

@@ -8,6 +8,7 @@ namespace cinch {
 struct CommResources {
   const DeviceTable* device = nullptr;
   int cudaDevice = 0;
+  SmShare sms;
   Buffer fault;  // one word that refused peer bytes set
 
   // For the current device.

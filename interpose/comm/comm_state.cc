@@ -111,7 +111,9 @@ void CommState::enrol(const Verdict& verdict) {
                                                     : "pass: " + verdict.reason,
                                      .reasons = kReasonNames,
                                      .classes = kReasonClasses,
-                                     .agreedName = verdict.communicator});
+                                     .agreedName = verdict.communicator,
+                                     .nUsedSms = joining_->resources.sms.nUsed,
+                                     .nSms = joining_->resources.sms.nThere});
   // Kept without use, too: freeing it would wait for the device.
   resources = std::move(joining_->resources);
   if (!verdict.compress) return;

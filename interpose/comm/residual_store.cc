@@ -129,7 +129,8 @@ Result<void> putReduce(const DeviceTable& device, const Slot& slot, const Residu
 
 // As if one call of the slot had been probed.
 Result<void> putProfile(const DeviceTable& device, const Slot& slot, const uint8_t* levels) {
-  ProbeState probe{.nCalls = 1, .nStrangers = 0, .nOverflows = 0, .levels = {}};
+  ProbeState probe{};
+  probe.nCalls = 1;
   std::copy_n(levels, sizeof probe.levels, reinterpret_cast<uint8_t*>(probe.levels));
   return copy(device, slot.residuals().probe, &probe, sizeof probe);
 }

@@ -50,13 +50,9 @@ class ProbedTiles {
   uint64_t nTiles_;
 };
 
-// Sums of squares over a probed tile: lane l of 32 adds values l, l + 32, l + 64 ..., and lanes are
-// added at distance 16, 8, 4, 2 and 1. Values that do not exist count as 0.
+// The powers of a tile: lane l of 32 adds values l, l + 32, l + 64 ..., and lanes are added at
+// distance 16, 8, 4, 2 and 1. Values that do not exist count as 0.
 inline constexpr uint32_t kProbeLanes = 32;
-struct ProbePower {
-  float input;
-  float residual;
-};
 
 // Of all probes, in their order.
 CINCH_HD constexpr ProbePower totalOf(const ProbePower* powers, uint32_t nProbes) {

@@ -74,7 +74,8 @@ int deviceName(char* text, int size) {
   return 0;
 }
 
-int loadKernels() {
+int loadKernels(uint32_t, SmShare* share) {
+  *share = {};
   return launches->loadKernels();
 }
 

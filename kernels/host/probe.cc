@@ -9,7 +9,7 @@
 namespace cinch::host {
 namespace {
 
-using core::kProbeLanes, core::ProbedTiles, core::ProbePower, core::ProfileChange;
+using core::kProbeLanes, core::ProbedTiles, core::ProfileChange;
 
 float sumOfSquares(const TileValues& values) {
   float lanes[kProbeLanes] = {};

@@ -44,10 +44,11 @@ BATCHES = {
         Stage(85, "NCCL's calling surface on NCCL, kernels loaded lazily and at once", "surface, lazy loading",
               "surface, eager loading", "2 ranks, plain NCCL", "2 ranks, q4", "2 ranks, CINCH_MODE=off")),
     2: (Stage(20, "every kernel once: is anything right at all", "codec smoke"),
-        Stage(75, "the net plugin beside other jobs", "net plugin, 4 ranks", "PyTorch DDP, plain and q8"),
-        Stage(75, "other jobs", "PyTorch FSDP2", "PyTorch ZeRO", "PyTorch coalesced AllReduces",
+        Stage(45, "what the codec's kernels take from others", "PyTorch beside matrix products"),
+        Stage(65, "the net plugin beside other jobs", "net plugin, 4 ranks", "PyTorch DDP, plain and q8"),
+        Stage(60, "other jobs", "PyTorch FSDP2", "PyTorch ZeRO", "PyTorch coalesced AllReduces",
               "PyTorch's calls on the emulator", "JAX data parallel"),
-        Stage(70, "the plugins, and the other codecs", "tuner plugin, 2 ranks", "net plugin, 2 ranks", "2 ranks, q8",
+        Stage(50, "the plugins, and the other codecs", "tuner plugin, 2 ranks", "net plugin, 2 ranks", "2 ranks, q8",
               "2 ranks, h4", "PyTorch DDP, non-blocking")),
 }
 # "PyTorch abort in the middle" is in none: PyTorch's watchdog takes minutes to see that a rank has gone.

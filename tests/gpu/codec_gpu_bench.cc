@@ -288,7 +288,8 @@ std::vector<size_t> sizesToMeasure(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace cinch::bench;
   check(table().initialise(), "initialise");
-  check(table().loadKernels(), "loadKernels");
+  cinch::SmShare share;
+  check(table().loadKernels(100, &share), "loadKernels");
   Bench bench;
   const std::vector<size_t> sizes = sizesToMeasure(argc, argv);
   if (!sizes.empty()) bench.wakeUp(sizes.back());

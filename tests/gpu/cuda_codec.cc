@@ -320,8 +320,9 @@ const DeviceTable* cudaTable(std::string* reason) {
       static_cast<const DeviceTable*>(dlsym(library, kDeviceTableSymbol));
   if (!loaded) throw std::runtime_error(dlerror());
   static const int error = [] {
+    SmShare share;
     const int notThere = loaded->initialise();
-    return notThere ? notThere : loaded->loadKernels();
+    return notThere ? notThere : loaded->loadKernels(100, &share);
   }();
   if (error) *reason = std::string("no CUDA device for its kernels: ") + loaded->errorName(error);
   return error ? nullptr : loaded;

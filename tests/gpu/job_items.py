@@ -179,6 +179,28 @@ def abort_item(context):
     return Outcome("pass", f"all ended, after {calls} compressed AllReduces", {"calls": calls})
 
 
+def judge_overlap(plain, shares):
+    """What each took, slowest rank first: of plain, and of Cinch by the share of the SMs that its kernels may take."""
+    slowest = {name: max(result["ms"]["both"] for result in results) for name, results in {"plain": plain, **shares}.items()}
+    alone = max(result["ms"]["products"] for result in plain)
+    figures = {"products_ms": alone, **{f"{name}_ms": ms for name, ms in slowest.items()}}
+    note = ", ".join(f"{ms:.2f} ms {name}" for name, ms in slowest.items())
+    return Outcome("pass", f"products alone {alone:.2f} ms; with an AllReduce {note}", figures)
+
+
+def overlap_item(context):
+    if lacks("torch"):
+        raise Skip(lacks("torch"))
+    command, shares = command_of("overlap.py"), {}
+    plain = run_plain(lambda: run_on_one_gpu(context, command, {}, JOB_SECONDS))
+    for percent in ("25", "100"):
+        with tempfile.TemporaryDirectory() as folder:
+            preload = context.preload(CINCH_STRATEGY="sra", CINCH_SLOTS="signature", CINCH_SM_PERCENT=percent)
+            shares[f"{percent}%"] = run_on_one_gpu(context, command, preload, JOB_SECONDS, report_environment(folder))
+            judge_reports(read_reports(folder), "AllReduce")
+    return judge_overlap(plain, shares)
+
+
 ITEMS = (
     ("PyTorch DDP, plain and q8", job_item("ddp.py", "torch", "AllReduce", judge_training)),
     ("PyTorch DDP, nothing set", job_item("ddp.py", "torch", "AllReduce", judge_training, settings={})),
@@ -190,5 +212,6 @@ ITEMS = (
     ("PyTorch CUDA graph", job_item("graph.py", "torch", "AllReduce", judge_replays)),
     ("JAX data parallel", job_item("jax_data_parallel.py", "jax", "AllReduce", judge_training)),
     ("JAX data parallel, auto", job_item("jax_data_parallel.py", "jax", "AllReduce", judge_training, settings=EXAMINED)),
+    ("PyTorch beside matrix products", overlap_item),
     ("PyTorch abort in the middle", abort_item),
 )

@@ -192,6 +192,16 @@ class Runs(unittest.TestCase):
                 with self.assertRaisesRegex(Skip, "^no (torch|jax)$"):
                     item(self.context)
 
+    def test_an_overlap_tells_what_both_shares_of_the_gpu_cost(self):
+        self.script(textwrap.dedent(f"""
+            report = {json.dumps(report([(100, 9)]))}
+            both = 4 + 8 / int(os.environ["CINCH_SM_PERCENT"]) * 25 + rank if preloaded else 3
+            result = {{"ms": {{"products": 1.0, "reduce": 2.0, "both": both}}}}
+            """), "overlap.py")
+        outcome = job_items.overlap_item(self.context)
+        self.assertEqual(outcome.figures, {"products_ms": 1.0, "plain_ms": 3, "25%_ms": 13.0, "100%_ms": 7.0})
+        self.assertIn("13.00 ms 25%, 7.00 ms 100%", outcome.note)
+
     ABORTING = textwrap.dedent(f"""
         report, result = {json.dumps(report([(100, 9)]))}, {{}}
         leave_report()

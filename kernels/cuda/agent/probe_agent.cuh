@@ -1,5 +1,6 @@
-// What one thread does in a probe launch, which is one CTA: warps take the probed tiles in turn,
-// then a thread for each of them compares what they found.
+// What one thread does in a probe launch, which the encode after it waits for: a warp for each of
+// the probed tiles, spread over the device's SMs, since one alone would be as long at it as the
+// encode of a few MB is. The last CTA to finish compares what all have found.
 #pragma once
 
 #include "kernels/core/input_factor.h"
@@ -9,8 +10,8 @@
 
 namespace cinch::cuda {
 
-inline constexpr uint32_t kProbeThreads = 1024;
-static_assert(core::kProbeLanes == kWarpThreads && kMaxProbes <= kProbeThreads);
+inline constexpr uint32_t kMaxProbeCtas = kMaxProbes / kTilesPerCta;
+static_assert(core::kProbeLanes == kWarpThreads && kMaxProbes <= kThreadsPerCta);
 
 // Sums the squares of a tile's values, each lane those 32 apart: any alignment will do.
 template <class ValueAt>
@@ -34,9 +35,9 @@ __device__ float sumOfSquares(uint32_t nValues, const ValueAt& valueAt) {
   return sum;
 }
 
-// What the threads of the CTA tell one another.
+// What the threads of the last CTA tell one another.
 struct ProbeBoard {
-  core::ProbePower power[kMaxProbes];
+  ProbePower power[kMaxProbes];
   float shift[kMaxProbes];
   float median;
 };
@@ -48,16 +49,8 @@ class ProbeAgent {
       : launch_(launch), tiles_(launch.call.layout.count), board_(sharedMemory<ProbeBoard>()) {}
 
   __device__ __forceinline__ void run() {
-    const uint32_t nWarps = kProbeThreads / kWarpThreads;
-    for (uint32_t i = threadIdx.x / kWarpThreads; i < tiles_.size(); i += nWarps) measure(i);
-    __syncthreads();
-    // Thread i has probe i, if there is one.
-    const uint32_t probe = threadIdx.x;
-    float* const levels = launch_.probe->levels;
-    const bool exists = probe < tiles_.size();
-    const float level = exists ? core::levelOf(board_.power[probe].input) : core::kNoLevel;
-    const core::ProfileChange change = changeOf(level, exists ? levels[probe] : core::kNoLevel);
-    if (conclude(change) && exists) levels[probe] = level;
+    for (TileWalk walk(tiles_.size()); !walk.atEnd(); walk.advance()) measure(walk.tile);
+    if (isLast()) compare();
   }
 
  private:
@@ -66,8 +59,35 @@ class ProbeAgent {
   __device__ void measure(uint32_t probe) {
     const uint64_t first = tiles_.tile(probe) * kTileElems;
     const uint32_t nValues = tiles_.nValues(probe);
-    const core::ProbePower power = {inputPower(first, nValues), residualPower(first, nValues)};
-    if (laneOfWarp() == 0) board_.power[probe] = power;
+    const ProbePower power = {inputPower(first, nValues), residualPower(first, nValues)};
+    if (laneOfWarp() == 0) launch_.probe->powers[probe] = power;
+  }
+
+  // Whether this CTA is the last one to come here; it then sees what all have measured.
+  __device__ bool isLast() const {
+    __syncthreads();
+    bool isLast = false;
+    if (threadIdx.x == 0) {
+      __threadfence();
+      isLast = atomicAdd(&launch_.probe->ticket, 1u) + 1 == gridDim.x;
+      __threadfence();
+      if (isLast) atomicExch(&launch_.probe->ticket, 0u);
+    }
+    return countOf(isLast) > 0;
+  }
+
+  // Thread i has probe i, if there is one.
+  __device__ void compare() {
+    const uint32_t probe = threadIdx.x;
+    const bool exists = probe < tiles_.size();
+    float level = core::kNoLevel, before = core::kNoLevel;
+    if (exists) {
+      board_.power[probe] = launch_.probe->powers[probe];
+      level = core::levelOf(board_.power[probe].input);
+      before = launch_.probe->levels[probe];
+    }
+    const core::ProfileChange change = changeOf(level, before);
+    if (conclude(change) && exists) launch_.probe->levels[probe] = level;
   }
 
   __device__ float inputPower(uint64_t first, uint32_t nValues) const {

@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "kernels/cuda/agent/cta.h"
-#include "kernels/device_table.h"
 
 namespace cinch::cuda {
 namespace {
@@ -15,6 +14,7 @@ static_assert(kNoMachineCode == cudaErrorNoKernelImageForDevice);
 // The kernels of one device.
 struct Loaded {
   cudaError_t outcome = cudaSuccess;
+  SmShare share;
   std::map<const void*, uint64_t> residentCtas;
 
   // Asking for a kernel's attributes loads it.
@@ -29,17 +29,18 @@ struct Loaded {
     if (const cudaError_t unknown =
             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&nPerSm, kernel, nThreads, 0))
       return unknown;
-    residentCtas[kernel] = nSms * static_cast<uint64_t>(nPerSm);
+    residentCtas[kernel] = uint64_t{share.nUsed} * static_cast<uint64_t>(nPerSm);
     return cudaSuccess;
   }
 
-  cudaError_t loadAll(int device) {
+  cudaError_t loadAll(int device, uint32_t smPercent) {
     int nSms = 0;
     if (const cudaError_t error =
             cudaDeviceGetAttribute(&nSms, cudaDevAttrMultiProcessorCount, device))
       return error;
+    share = shareOf(static_cast<uint32_t>(nSms), smPercent);
     for (const void* const kernel : allKernels())
-      if (const cudaError_t error = load(kernel, static_cast<uint64_t>(nSms))) return error;
+      if (const cudaError_t error = load(kernel)) return error;
     return cudaSuccess;
   }
 };
@@ -69,12 +70,13 @@ KernelList allKernels() {
 }
 
 // What failed is not tried again: by then, kernels of NCCL's may run that wait for this rank.
-int loadKernels() {
+int loadKernels(uint32_t smPercent, SmShare* share) {
   int device = 0;
   if (const cudaError_t error = cudaGetDevice(&device)) return error;
   const std::lock_guard lock(mutex);
   const auto [loaded, isFirst] = devices().try_emplace(device);
-  if (isFirst) loaded->second.outcome = loaded->second.loadAll(device);
+  if (isFirst) loaded->second.outcome = loaded->second.loadAll(device, smPercent);
+  *share = loaded->second.share;
   return loaded->second.outcome;
 }
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/device_table.h"
+
 namespace cinch::cuda {
 
 // By their handles, which are the addresses of __global__ functions on the host.
@@ -34,10 +36,11 @@ void add(KernelList& kernels, void (*kernel)(Launch)) {
 }
 
 // Loads them all onto the current device, with the contract of DeviceTable::loadKernels.
-int loadKernels();
+int loadKernels(uint32_t smPercent, SmShare* share);
 
-// How many CTAs of a loaded kernel the current device runs at the same time: a grid of more has a
-// wave that is nearly empty. cudaErrorInvalidDeviceFunction where loadKernels() has not loaded it.
+// How many CTAs of a loaded kernel run at the same time on the codec's share of the current
+// device's SMs: a grid of more has a wave that is nearly empty. cudaErrorInvalidDeviceFunction
+// where loadKernels() has not loaded it.
 cudaError_t residentCtas(const void* kernel, uint64_t* nCtas);
 
 }  // namespace cinch::cuda

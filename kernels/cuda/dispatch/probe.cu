@@ -7,7 +7,7 @@ namespace cinch::cuda {
 namespace {
 
 template <ElementType type>
-__global__ void __launch_bounds__(kProbeThreads, 1)
+__global__ void __launch_bounds__(kThreadsPerCta)
     probeKernel(const __grid_constant__ ProbeLaunch launch) {
   ProbeAgent<type>(launch).run();
 }
@@ -34,7 +34,10 @@ void listProbeKernels(KernelList& kernels) {
 int launchProbe(const ProbeLaunch* launch, void* stream) {
   const auto kernel = kernelFor(launch->call.type);
   if (!kernel) return cudaErrorInvalidValue;
-  return launchGrid(kernel, dim3(1), kProbeThreads, *launch, stream);
+  // Never more than fit: they are few.
+  const uint64_t nTiles = core::ProbedTiles(launch->call.layout.count).size();
+  const auto nCtas = static_cast<uint32_t>(ctasPerRow(nTiles, 1, kMaxProbeCtas));
+  return launchGrid(kernel, dim3(nCtas), kThreadsPerCta, *launch, stream);
 }
 
 }  // namespace cinch::cuda

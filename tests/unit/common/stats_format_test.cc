@@ -71,6 +71,18 @@ TEST(StatsFormat, JsonHoldsEveryFigure) {
                             "wire_bytes": 668467296, "passed_calls": 16, "passed_bytes": 1504})"));
 }
 
+TEST(StatsFormat, TellsHowMuchOfTheGpuTheCodecTakes) {
+  CommFigures comm = exampleComm();
+  const auto jsonOf = [&] { return json::parse(formatJson({comm})).at("communicators").at(0); };
+  EXPECT_TRUE(jsonOf().at("sms").is_null());
+  EXPECT_EQ(formatText({comm}).find("SMs"), std::string::npos);
+  comm.nUsedSms = 33;
+  comm.nSms = 132;
+  EXPECT_EQ(jsonOf().at("sms"), json::parse(R"({"used": 33, "there": 132})"));
+  EXPECT_NE(formatText({comm}).find("the codec's kernels take at most 33 of 132 SMs\n"),
+            std::string::npos);
+}
+
 TEST(StatsFormat, TotalsAddUpOverCommunicators) {
   const json report = json::parse(formatJson({exampleComm(), exampleComm(), exampleComm()}));
   EXPECT_EQ(report.at("communicators").size(), 3u);

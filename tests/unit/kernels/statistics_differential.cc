@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <random>
 
@@ -37,6 +38,11 @@ std::vector<float> drawValues(uint64_t count, std::mt19937& random) {
 template <class Plain>
 bool isSame(const Plain& a, const Plain& b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+// Of what outlives a launch.
+bool isSame(const ProbeState& a, const ProbeState& b) {
+  return std::memcmp(&a, &b, offsetof(ProbeState, ticket)) == 0 && a.ticket == b.ticket;
 }
 
 // A slot's device memory.

@@ -88,7 +88,10 @@ class ResidualStoreTest : public testing::Test {
     };
     fill(slot.residuals().encode, encodeOf(slot).size(), 3);
     fill(slot.residuals().reduce, reduceOf(slot).size(), 5);
-    probeOf(slot) = {.nCalls = 90, .nStrangers = 2, .nOverflows = 1, .levels = {}};
+    probeOf(slot) = {};
+    probeOf(slot).nCalls = 90;
+    probeOf(slot).nStrangers = 2;
+    probeOf(slot).nOverflows = 1;
     for (float& level : probeOf(slot).levels) level = static_cast<float>(seed++);
   }
   ResidualStore::Slots useAll(const std::vector<Kind>& kinds) {

@@ -218,7 +218,7 @@ DeviceTable makeTable() {
   t.deviceName = [](char* text, int size) {
     return snprintf(text, static_cast<size_t>(size), "a GPU") > 0 ? 0 : kInjected;
   };
-  t.loadKernels = [] { return record("loadKernels"); };
+  t.loadKernels = [](uint32_t, SmShare*) { return record("loadKernels"); };
   t.nvlinks = [](int*) { return kInjected; };  // not known
   t.allocate = allocate;
   t.release = release;

@@ -32,5 +32,15 @@ TEST(CtasPerRow, IsOneWhereRowsAreMoreThanRunAtOnce) {
   EXPECT_EQ(ctasPerRow(kMaxRowTiles, 1, 0), 1u);
 }
 
+TEST(SmShare, IsRoundedDownButNeverNothing) {
+  const auto used = [](uint32_t nSms, uint32_t percent) { return shareOf(nSms, percent).nUsed; };
+  EXPECT_EQ(used(132, 25), 33u);
+  EXPECT_EQ(used(132, 100), 132u);
+  EXPECT_EQ(used(46, 25), 11u);
+  EXPECT_EQ(used(3, 25), 1u);
+  EXPECT_EQ(used(132, 1), 1u);
+  EXPECT_EQ(shareOf(46, 25).nThere, 46u);
+}
+
 }  // namespace
 }  // namespace cinch::cuda

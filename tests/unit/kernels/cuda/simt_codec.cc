@@ -106,7 +106,10 @@ void tallyTiles(const TallyLaunch& launch) {
 
 void probeInput(const ProbeLaunch& launch) {
   cuda::withType(launch.call.type, [&]<ElementType type>() {
-    simt::run({{1, 1, 1}, cuda::kProbeThreads}, [&] { cuda::ProbeAgent<type>(launch).run(); });
+    const Kernel<ProbeLaunch> kernel = [](const ProbeLaunch& each) {
+      cuda::ProbeAgent<type>(each).run();
+    };
+    runGrid(kernel, launch, 1);
   });
 }
 

@@ -104,7 +104,9 @@ TEST_F(BoundTableTest, NamesTheDevice) {
 
 // One of each kind of launch, and each launch asks for its own.
 TEST_F(BoundTableTest, LoadsWhatLaunchesAskFor) {
-  EXPECT_EQ(table_->loadKernels(), 0);
+  SmShare share{1, 1};
+  EXPECT_EQ(table_->loadKernels(25, &share), 0);
+  EXPECT_EQ(share.nThere, 0u);
   const std::set<const void*> kernels = loadedKernels();
   EXPECT_EQ(kernels.size(), 6u);
   const TallyLaunch nothing = {.values = nullptr,
