@@ -11,8 +11,8 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, "build")
-# Figures, and the kernels that they are of; a residual in int8 has the kernel for anything.
-KERNELS = {"h3_ef_fp32": "encode_fp32_h3_ef", "h3_ef_int8": "encode_any", "q4_bf16": "encode_bf16_q4"}
+# Figures, and the kernels that they are of.
+KERNELS = {"h3_ef_fp32": "encode_fp32_h3_ef", "h3_ef_int8": "encode_fp32_h3_ef8", "q4_bf16": "encode_bf16_q4"}
 MOST_INSTRUCTIONS = {"h3_ef_fp32": 70, "h3_ef_int8": 110, "q4_bf16": 17}
 MOST_MIB = 20
 GATE_FAULTS = {"contraction": "test_contraction_is_seen", "instructions": "test_more_instructions_are_seen_wherever_they_are"}

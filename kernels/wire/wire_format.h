@@ -195,17 +195,43 @@ struct ShardLayout {
   CINCH_HD constexpr uint32_t endPart(uint32_t shard) const {
     return chunk == kWholeShards ? (shard + 1) * nChunks : firstPart(shard) + 1;
   }
-  CINCH_HD constexpr uint64_t partTile(uint32_t part) const {
-    const uint32_t nParts = nShards * nChunks;
-    if (isMixed()) return part < nParts ? mixedShards[part].firstTile : tiles();
-    const uint64_t base = tiles() / nParts, extra = tiles() % nParts;
-    return part * base + (part < extra ? part : extra);
-  }
-  CINCH_HD constexpr uint64_t partElem(uint32_t part) const {
-    if (fixedShard) return part * fixedShard;
-    const uint64_t elem = partTile(part) * kTileElems;
-    return elem < count ? elem : count;
-  }
+  CINCH_HD constexpr uint64_t partTile(uint32_t part) const;
+  CINCH_HD constexpr uint64_t partElem(uint32_t part) const;
 };
+
+// Where the parts of a layout begin. Made once for many of them: it divides.
+class Cuts {
+ public:
+  CINCH_HD constexpr explicit Cuts(const ShardLayout& layout)
+      : layout_(layout),
+        base_(layout.isMixed() ? 0 : layout.tiles() / nParts()),
+        extra_(layout.isMixed() ? 0 : layout.tiles() - base_ * nParts()) {}
+
+  // First tile and value of a part; of the one behind the last, where the bucket ends.
+  CINCH_HD constexpr uint64_t tile(uint32_t part) const {
+    if (layout_.isMixed())
+      return part < nParts() ? layout_.mixedShards[part].firstTile : layout_.tiles();
+    return part * base_ + (part < extra_ ? part : extra_);
+  }
+  CINCH_HD constexpr uint64_t elem(uint32_t part) const {
+    if (layout_.fixedShard) return part * layout_.fixedShard;
+    const uint64_t elem = tile(part) * kTileElems;
+    return elem < layout_.count ? elem : layout_.count;
+  }
+
+ private:
+  CINCH_HD constexpr uint32_t nParts() const { return layout_.nShards * layout_.nChunks; }
+
+  const ShardLayout& layout_;
+  uint64_t base_;   // tiles of a part
+  uint64_t extra_;  // parts that have one more
+};
+
+CINCH_HD constexpr uint64_t ShardLayout::partTile(uint32_t part) const {
+  return Cuts(*this).tile(part);
+}
+CINCH_HD constexpr uint64_t ShardLayout::partElem(uint32_t part) const {
+  return Cuts(*this).elem(part);
+}
 
 }  // namespace cinch::wire

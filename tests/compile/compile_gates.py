@@ -18,12 +18,13 @@ import tempfile
 import cubin
 import hot_path
 
-SOURCES = ("encode", "encode_adaptive", "encode_batch", "reduce", "reduce_plain", "reduce_batch", "decode", "probe", "tally", "sum")
+SOURCES = ("encode", "encode_adaptive", "encode_adaptive_int8", "encode_batch", "reduce", "reduce_batch", "decode", "probe", "tally",
+           "sum")
 NARROW = ("probe",)  # a few tiles at any alignment, lanes side by side
 VALUES_PER_LANE = 32
 TYPES = ("fp32", "fp16", "bf16")  # ElementType
 FAMILIES = {"UniformCodec": "q", "HadamardCodec": "h"}
-KEPT = {"0": "", "1": "_ef"}
+KEPT = {"0": "", "1": "_ef", "2": "_ef8"}
 # Arithmetic that ptxas may still contract, having no rounding of its own; and what is approximate or flushes. What nvcc
 # has contracted already are fused multiplications like those that are written: these are counted.
 FORBIDDEN = r"(?<![\w.])(?:add|sub|mul|mad)\.(?:f16|bf16|f32|f64)\S*|\bmad\.(?:rn|rz)\S*|\S+\.approx\S*|\S+\.ftz\S*"
@@ -44,8 +45,12 @@ class Report:
 class Kernel:
     """What the compiler says of a kernel, and what its code says itself."""
 
-    def __init__(self, mangled, source, instructions, functions, ptx):
+    def __init__(self, mangled, source, instructions, functions, ptx, image):
         self.name = short_name(mangled, source)
+        self.registers = cubin.resources(image, cubin.REGISTERS)[mangled]
+        self.shared_bytes = cubin.shared_bytes(image, mangled)
+        self.stack_bytes = cubin.resources(image, cubin.STACK).get(mangled, 0)
+        self.code_bytes = len(instructions) * cubin.INSTRUCTION_BYTES
         length, self.n_wide = hot_path.hot_path(instructions, functions)
         self.per_value = length / VALUES_PER_LANE
         self.n_fused = len(re.findall(FUSED, ptx))
@@ -53,24 +58,22 @@ class Kernel:
 
 
 def short_name(mangled, source):
-    """encode_bf16_q4, encode_fp32_q4_ef, reduce_any; reduce into values is values_fp32_q4, and of two
-    codes codes_fp32_q4; probe_fp16; tally_fp32, and tally_fp32_pair of two buffers; sum_fp32. encode_batch: of
-    several calls."""
+    """encode_bf16_q4, encode_fp32_q4_ef with residuals in fp32 and _ef8 in int8, encode_fp32_adaptive_ef; reduce into values
+    is values_fp32_q5, and of two codes codes_fp32_q4; probe_fp16; tally_fp32, and tally_fp32_pair of two buffers;
+    sum_fp32. encode_batch: whatever has no kernel of its own."""
     source = source.partition("_")[0]  # encode_batch.cu has one of encode's
     if "BatchKernel" in mangled:
         return f"{source}_batch"
     kind = "values" if "reduceIntoValuesKernel" in mangled else source
     kind = "codes" if "PartsE1" in mangled else kind
     # Lists of codecs have types of elements in their names, too.
-    element = None if "AnyElements" in mangled else re.search(r"ElementTypeE(\d)", mangled)
-    element = TYPES[int(element[1])] if element else "any"
+    element = TYPES[int(re.search(r"ElementTypeE(\d)", mangled)[1])]
     if source in ("probe", "tally", "sum"):
         return f"{kind}_{element}" + "_pair" * ("Lb1E" in mangled)
     codec = re.search(r"OneCodecINS_5codec\d+([A-Za-z]+)ILj(\d)", mangled)
-    if not codec:
-        return f"{kind}_{element}_adaptive_ef" if source == "encode" and element != "any" else f"{kind}_any"
+    codec = FAMILIES[codec[1]] + codec[2] if codec else "adaptive"
     kept = re.search(r"KeptE(\d)", mangled)
-    return f"{kind}_{element}_{FAMILIES[codec[1]]}{codec[2]}{KEPT[kept[1]] if kept else ''}"
+    return f"{kind}_{element}_{codec}{KEPT[kept[1]] if kept else ''}"
 
 
 class Compiled:
@@ -82,13 +85,13 @@ class Compiled:
         with open(cubin_path, "rb") as file:
             image = file.read()
         entries = dict(re.findall(r"^(?:\.visible )?\.entry (\w+)\((.*?)^}", self.ptx, re.M | re.S))
-        self.kernels = [Kernel(name, source, code, functions, entries[name])
+        self.kernels = [Kernel(name, source, code, functions, entries[name], image)
                         for name, code, functions in cubin.kernels(image, arch) if "Kernel" in name]
-        self.registers = list(cubin.resources(image, cubin.REGISTERS))
-        self.stacks = list(cubin.resources(image, cubin.STACK))  # of all functions; who spills has one
+        self.registers = cubin.resources(image, cubin.REGISTERS)
+        self.stacks = cubin.resources(image, cubin.STACK)  # of all functions; who spills has one
 
     def n_stacks(self):
-        return sum(n_bytes > 0 for n_bytes in self.stacks)
+        return sum(n_bytes > 0 for n_bytes in self.stacks.values())
 
 
 def source_path(root, source):
@@ -178,6 +181,32 @@ def check_counts(report, counts, ceilings):
                      f"sm_{arch} {name}: {count.n_fused} fused multiplications, of which {known.n_fused} are written")
 
 
+# Of an SM: registers, bytes of shared memory, threads. CUDA programming guide, compute capabilities.
+SM = {80: (65536, 164 << 10, 2048), 90: (65536, 228 << 10, 2048), 120: (65536, 100 << 10, 1536)}
+THREADS_PER_CTA = 128      # kernels/cuda/agent/cta.h
+REGISTERS_AT_ONCE = 8      # a thread gets multiples of it
+
+
+def ctas_per_sm(kernel, arch):
+    registers, shared, threads = SM[arch]
+    of_thread = -(-kernel.registers // REGISTERS_AT_ONCE) * REGISTERS_AT_ONCE
+    return min(registers // (of_thread * THREADS_PER_CTA), shared // max(kernel.shared_bytes, 1),
+               threads // THREADS_PER_CTA)
+
+
+def table_of(kernels, archs):
+    """Markdown, of {arch: {name: Kernel}}: for each architecture instructions a value, registers, CTAs on an SM; shared memory
+    is the same on all."""
+    lines = ["| kernel | " + " | ".join(f"{arch // 10}.{arch % 10}" for arch in archs) + " | shared memory | stack |",
+             "|---" * (len(archs) + 3) + "|"]
+    for name in sorted(kernels[archs[0]]):
+        of = [kernels[arch][name] for arch in archs]
+        cells = [f"{each.per_value:.1f}, {each.registers}, {ctas_per_sm(each, arch)}" for each, arch in zip(of, archs)]
+        lines.append(f"| `{name}` | {' | '.join(cells)} | {max(each.shared_bytes for each in of)} | "
+                     f"{max(each.stack_bytes for each in of)} |")
+    return "\n".join(lines) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nvcc", default="nvcc")
@@ -187,9 +216,10 @@ def main():
     parser.add_argument("--sources", default=",".join(SOURCES))
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--table", action="store_true", help="print what docs/kernels.md has, of 8.0, 9.0 or 12.0")
     options = parser.parse_args()
 
-    report, counts, n_spills = Report(), {}, 0
+    report, counts, n_spills, kernels = Report(), {}, 0, {}
     archs = [int(arch) for arch in options.archs.split(",")]
     with tempfile.TemporaryDirectory() as folder:
         for arch in archs:
@@ -202,7 +232,11 @@ def main():
                 report.check(len(found) == len(compiled.kernels) and not found.keys() & counts.keys(),
                              f"{where} each kernel has a name of its own")
                 counts.update(found)
+                kernels.setdefault(arch, {}).update((each.name, each) for each in compiled.kernels)
                 n_spills += compiled.n_stacks()
+    if options.table:
+        print(table_of(kernels, archs), end="")
+        return 1 if n_spills else 0
     if options.write:
         write_ceilings(counts)
     check_counts(report, counts, read_ceilings())

@@ -56,10 +56,11 @@ def branch_offset(word, arch):
 
 
 class Section:
-    def __init__(self, name, contents, link):
+    def __init__(self, name, contents, n_bytes, link):
         self.name = name
         self.contents = contents
-        self.link = link  # of a symbol table: the section of its names
+        self.n_bytes = n_bytes  # in memory: a section of shared memory has no contents
+        self.link = link        # of a symbol table: the section of its names
 
 
 def sections(image):
@@ -68,7 +69,7 @@ def sections(image):
     entry_bytes, n_sections, names_index = struct.unpack_from("<HHH", image, 0x3a)
     headers = [struct.unpack_from("<IIQQQQI", image, table + i * entry_bytes) for i in range(n_sections)]
     names = headers[names_index][4]
-    return [Section(text_at(image, names + name), image[offset:offset + size], link)
+    return [Section(text_at(image, names + name), image[offset:offset + size], size, link)
             for name, _, _, _, offset, size, link in headers]
 
 
@@ -100,15 +101,30 @@ def kernels(image, arch):
                 Instruction(i * 8, words[i], words[i + 1], arch) for i in range(0, len(words), 2)], named.get(number, {})
 
 
+def symbols(image):
+    """The names of a symbol table, in order."""
+    every = sections(image)
+    table = next(section for section in every if section.name == ".symtab")
+    return [text_at(every[table.link].contents, struct.unpack_from("<I", table.contents, at)[0])
+            for at in range(0, len(table.contents), 24)]
+
+
 def resources(image, attribute):
-    """What ptxas says of each function. An entry is a byte of format, one of the attribute and two of
-    the size, then contents where the format has any: here the function and a number."""
+    """{function: number} that ptxas says of it. An entry is a byte of format, one of the attribute and two of the size,
+    then contents where the format has any: here the function's place among the symbols, and the number."""
     contents = {section.name: section.contents for section in sections(image)}[".nv.info"]
-    at = 0
+    names, numbers, at = symbols(image), {}, 0
     while at < len(contents):
         form, found, size = struct.unpack_from("<BBH", contents, at)
         at += 4
         if form == SIZED:
             if found == attribute:
-                yield struct.unpack_from("<II", contents, at)[1]
+                symbol, number = struct.unpack_from("<II", contents, at)
+                numbers[names[symbol]] = number
             at += size
+    return numbers
+
+
+def shared_bytes(image, kernel):
+    """The shared memory that a kernel declares."""
+    return sum(section.n_bytes for section in sections(image) if section.name == f".nv.shared.{kernel}")

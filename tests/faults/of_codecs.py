@@ -35,9 +35,9 @@ FAULTS = [
     Fault(
         name="larger-shards-come-last",
         file="kernels/wire/wire_format.h",
-        right="const uint64_t base = tiles() / nParts, extra = tiles() % nParts;",
-        wrong="""if (FAULT) return tiles() * part / nParts;
-    const uint64_t base = tiles() / nParts, extra = tiles() % nParts;""",
+        right="return part * base_ + (part < extra_ ? part : extra_);",
+        wrong="""if (FAULT) return layout_.tiles() * part / nParts();
+    return part * base_ + (part < extra_ ? part : extra_);""",
         harm="where tiles do not divide evenly among ranks, the last tile of the larger shards is left unreduced",
     ),
     Fault(

@@ -7,12 +7,21 @@
 
 namespace cinch::cuda {
 
-// What calls have whose codec nobody chooses, all of one: kernels of their own are compiled for
-// them. Each costs seconds of compilation, for all architectures; the others are done by the
-// kernels for any codec.
-using FrequentCodecs = codec::CodecList<codec::HadamardCodec<3>, codec::UniformCodec<4>,
-                                        codec::UniformCodec<5>, codec::UniformCodec<8>>;
-// And what the runs of adaptive precision have (interpose/policy/precision/checkup.cc).
+// Kernels of their own are compiled for the codecs that calls have where nobody chooses one, by
+// what is done with these. Each kernel costs seconds of compilation and its place in the library,
+// for all architectures; whatever else there is, the kernels for anything do.
+//
+// Coded without a residual: a ReduceScatter (5 bits), gradients at an ambiguous place and gathers
+// (8), calls that are to be quick (4).
+using PlainCodecs =
+    codec::CodecList<codec::UniformCodec<4>, codec::UniformCodec<5>, codec::UniformCodec<8>>;
+// With one: an AllReduce before its first checkup, and the codec that is most often asked for.
+using FeedbackCodecs = codec::CodecList<codec::HadamardCodec<3>, codec::UniformCodec<4>>;
+// What comes of the peers' codes of an AllReduce, and of a ReduceScatter.
+using AllReduceCodecs =
+    codec::CodecList<codec::HadamardCodec<3>, codec::UniformCodec<4>, codec::UniformCodec<8>>;
+using ReduceScatterCodecs = codec::CodecList<codec::UniformCodec<5>, codec::UniformCodec<8>>;
+// What the runs of adaptive precision have (interpose/policy/precision/checkup.cc).
 using AdaptiveCodecs =
     codec::CodecList<codec::HadamardCodec<2>, codec::HadamardCodec<3>, codec::HadamardCodec<4>,
                      codec::UniformCodec<4>, codec::UniformCodec<5>, codec::UniformCodec<6>,
@@ -53,7 +62,7 @@ class SomeCodecs {
   __device__ SomeCodecs(const wire::ShardLayout& layout, uint32_t shard)
       : pieces_(layout.mixedPieces),
         next_(layout.isMixed() ? layout.mixedShards[layout.firstPart(shard)].firstPiece : 0),
-        piece_(layout.isMixed() ? wire::Piece{} : layout.piece(shard, 0)) {}
+        piece_(layout.isMixed() ? wire::Piece{} : endless(layout.codec)) {}
 
   // A shard of one codec has one piece, which has all its tiles.
   __device__ void seek(uint32_t tile) {
@@ -72,6 +81,10 @@ class SomeCodecs {
   }
 
  private:
+  __device__ static wire::Piece endless(wire::CodecFormat codec) {
+    return {0, ~uint64_t{0}, wire::kHeaderBytes, codec};
+  }
+
   template <class... C>
   __device__ bool isRotatedOf(codec::CodecList<C...>) const {
     return ((C::kIsRotated && piece_.codec.id == C::kFormat.id) || ...);

@@ -8,9 +8,18 @@ namespace cinch::cuda {
 
 // What a kernel for one codec must keep in a launch.
 inline Kept keptBy(const EncodeLaunch& launch) {
-  if (launch.rule.measure || launch.rule.rounding != Rounding::nearest) return Kept::anything;
+  CodingRule rule = launch.rule;
+  if (!launch.residual) rule = {.rounding = rule.rounding, .measure = rule.measure};
+  if (!isPlain(rule)) return Kept::anything;
   if (!launch.residual) return Kept::codes;
-  return isPlain(launch.rule) ? Kept::residual : Kept::anything;
+  switch (rule.residualType) {
+    case ResidualType::fp32:
+      return Kept::fp32Residual;
+    case ResidualType::int8:
+      return Kept::int8Residual;
+    default:
+      return Kept::anything;
+  }
 }
 
 template <class Elements, class Codecs, Kept kept>
@@ -30,18 +39,10 @@ class EncodeAgent {
 
   __device__ __forceinline__ void run() {
     if (isFirstOfRow()) storeHeader(task_.call, task_.output);
-    TileWalk walk(shard_.nTiles());
-    Words next = walk.atEnd() ? Words{} : load(walk.tile);
-    while (!walk.atEnd()) {
-      const uint32_t tile = walk.tile;
-      const TileExtent extent = shard_.ofTile(tile);
-      const TileValues residual = writer_.loadResidual(tile, extent);
-      const TileValues values = input_.valuesOf(next, inputFactor_);
-      walk.advance();
-      if (kept == Kept::codes && !walk.atEnd()) next = load(walk.tile);  // while this one is coded
-      writer_.write(tile, extent, values, residual);
-      if (kept != Kept::codes && !walk.atEnd()) next = load(walk.tile);
-    }
+    if constexpr (kept == Kept::codes)
+      codeAhead();
+    else
+      codeWithResiduals();
     clearRest(task_.call.layout, shard_, task_.output);
     writer_.finish();
   }
@@ -49,11 +50,35 @@ class EncodeAgent {
  private:
   using Words = typename Elements::Words;
 
+  // The next tile is on its way while one is coded.
+  __device__ __forceinline__ void codeAhead() {
+    TileWalk walk(shard_.nTiles());
+    Words next = walk.atEnd() ? Words{} : load(walk.tile);
+    while (!walk.atEnd()) {
+      const uint32_t tile = walk.tile;
+      const TileValues values = input_.valuesOf(next, inputFactor_);
+      walk.advance();
+      if (!walk.atEnd()) next = load(walk.tile);
+      writer_.write(tile, shard_.ofTile(tile), values, {});
+    }
+  }
+
+  // Residuals leave no registers for that.
+  __device__ __forceinline__ void codeWithResiduals() {
+    for (TileWalk walk(shard_.nTiles()); !walk.atEnd(); walk.advance()) {
+      const TileExtent extent = shard_.ofTile(walk.tile);
+      const Words words = load(walk.tile);
+      const TileValues residual = writer_.loadResidual(walk.tile, extent);
+      writer_.write(walk.tile, extent, input_.valuesOf(words, inputFactor_), residual);
+    }
+  }
+
   __device__ static void* residualOf(const EncodeLaunch& launch, const ShardView& shard) {
     if (kept == Kept::codes || !launch.residual) return nullptr;
-    return static_cast<uint8_t*>(launch.residual) +
-           residualOffset<kept == Kept::residual>(launch.rule.residualType, launch.call.layout,
-                                                  shard);
+    const ResidualType type = kept == Kept::fp32Residual   ? ResidualType::fp32
+                              : kept == Kept::int8Residual ? ResidualType::int8
+                                                           : launch.rule.residualType;
+    return static_cast<uint8_t*>(launch.residual) + residualOffset(type, shard);
   }
 
   __device__ Words load(uint32_t tile) const { return input_.load(tile, shard_.ofTile(tile)); }

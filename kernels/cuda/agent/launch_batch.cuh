@@ -1,5 +1,6 @@
 // Launches of several calls in one grid: plane z does launch z, in as many rows as that has. For
-// calls so small that a launch of its own costs each more than the work.
+// calls so small that a launch of its own costs each more than the work, and for what has no kernel
+// of its own.
 #pragma once
 
 #include <cstdint>

@@ -7,13 +7,20 @@
 
 namespace cinch::cuda {
 
+// What becomes of the sum: the codes of a shard, or values, in the second case of two codes.
+enum class ReduceEnd { codes, values, valuesOfTwo };
+inline ReduceEnd endOf(const ReduceLaunch& launch) {
+  if (launch.ownCodes) return ReduceEnd::valuesOfTwo;
+  return launch.values ? ReduceEnd::values : ReduceEnd::codes;
+}
+
 // Whether a kernel for one codec can do a launch. Of the rule of a reduce into values nothing
 // counts but how the own residual is stored.
 inline bool isPlain(const ReduceLaunch& launch) {
   CodingRule rule = launch.rule;
   if (launch.values) rule = {.residualType = rule.residualType};
-  if (!launch.residual && !launch.ownResidual) rule.residualType = ResidualType::fp32;
-  return isPlain(rule);
+  const bool keepsResiduals = launch.residual || launch.ownResidual;
+  return isPlain(rule) && (!keepsResiduals || rule.residualType == ResidualType::fp32);
 }
 
 // Codes the sum.
@@ -38,7 +45,7 @@ class ReduceAgent {
   }
 
  private:
-  static constexpr Kept kKept = Codecs::kIsFixed ? Kept::residual : Kept::anything;
+  static constexpr Kept kKept = Codecs::kIsFixed ? Kept::fp32Residual : Kept::anything;
 
   ShardView shard_;
   CodingTask task_;

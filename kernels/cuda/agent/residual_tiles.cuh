@@ -7,12 +7,10 @@
 
 namespace cinch::cuda {
 
-// Where a shard's residuals begin in a whole bucket's. `isFp32`: they are known to be in fp32.
-template <bool isFp32>
-__device__ uint64_t residualOffset(ResidualType type, const wire::ShardLayout& layout,
-                                   const ShardView& shard) {
-  if constexpr (isFp32) return shard.firstElem * sizeof(float);
-  return core::residualOffset(type, layout, shard.shard);
+// Where a shard's residuals begin in a whole bucket's.
+__device__ inline uint64_t residualOffset(ResidualType type, const ShardView& shard) {
+  if (type != ResidualType::int8) return core::residualBytes(type, shard.firstElem);
+  return shard.firstTile * core::ResidualTileCodec::kFormat.tileBytes();
 }
 
 // A shard's residuals, or null.
@@ -55,6 +53,45 @@ class Fp32Residual {
   bool isIgnored_;
 };
 
+// Stored as encoded tiles, and nothing else.
+class Int8Residual {
+ public:
+  __device__ explicit Int8Residual(const ResidualPlace& place)
+      : tiles_(static_cast<uint8_t*>(place.memory)), isIgnored_(place.isIgnored) {}
+
+  __device__ bool exists() const { return tiles_ != nullptr; }
+
+  __device__ TileValues load(uint32_t tile, TileExtent extent) const {
+    if (!exists() || isIgnored_) {
+      markCold();
+      return filled(0.0f);
+    }
+    return codec(tile, extent).decode(at(tile));
+  }
+
+  __device__ void store(uint32_t tile, TileExtent extent, const TileValues& values) {
+    codec(tile, extent).encode(values, ToNearest{}, at(tile));
+  }
+
+  __device__ void clear(uint32_t tile, TileExtent) {
+    __syncwarp();  // all lanes have read what others clear
+    for (uint32_t i = laneOfWarp(); i < kTileBytes / kVectorBytes; i += kWarpThreads)
+      reinterpret_cast<uint4*>(at(tile))[i] = uint4{};
+  }
+
+ private:
+  using Codec = core::ResidualTileCodec;
+  static constexpr uint32_t kTileBytes = Codec::kFormat.tileBytes();
+
+  __device__ static TileCodec<Codec> codec(uint32_t tile, TileExtent extent) {
+    return TileCodec<Codec>(TilePlace{tile, extent});
+  }
+  __device__ uint8_t* at(uint32_t tile) const { return tiles_ + uint64_t{tile} * kTileBytes; }
+
+  uint8_t* tiles_;
+  bool isIgnored_;
+};
+
 // Stored as the launch says.
 class AnyResidual {
  public:
@@ -70,7 +107,7 @@ class AnyResidual {
       case ResidualType::bf16:
         return toValues<ElementType::bf16>(array<uint16_t>().load(tile, extent), 1.0f);
       default:
-        return int8(tile, extent).decode(tileAt(tile));
+        return Int8Residual(place_).load(tile, extent);
     }
   }
 
@@ -84,7 +121,7 @@ class AnyResidual {
         return;
       }
       default:
-        int8(tile, extent).encode(values, ToNearest{}, tileAt(tile));
+        Int8Residual(place_).store(tile, extent, values);
     }
   }
 
@@ -96,27 +133,15 @@ class AnyResidual {
       case ResidualType::bf16:
         return array<uint16_t>().store(tile, extent, {});
       default:
-        __syncwarp();  // all lanes have read what others clear
-        for (uint32_t i = laneOfWarp(); i < kTileBytes / kVectorBytes; i += kWarpThreads)
-          reinterpret_cast<uint4*>(tileAt(tile))[i] = uint4{};
+        Int8Residual(place_).clear(tile, extent);
     }
   }
 
  private:
-  using Codec = core::ResidualTileCodec;
-  static constexpr uint32_t kTileBytes = Codec::kFormat.tileBytes();
-
   template <class Storage>
   __device__ TileArray<Storage> array() const {
     return TileArray<Storage>(place_.memory);
   }
-  __device__ static TileCodec<Codec> int8(uint32_t tile, TileExtent extent) {
-    return TileCodec<Codec>(TilePlace{tile, extent});
-  }
-  __device__ uint8_t* tileAt(uint32_t tile) const {
-    return static_cast<uint8_t*>(place_.memory) + uint64_t{tile} * kTileBytes;
-  }
-
   ResidualPlace place_;
 };
 

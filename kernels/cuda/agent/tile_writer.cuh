@@ -14,16 +14,29 @@ namespace cinch::cuda {
 // What a kernel can keep besides codes. Fixed at compile time: what is not kept takes no registers,
 // and registers are what limits the loads in flight.
 enum class Kept {
-  codes,     // nothing else
-  residual,  // fp32 residuals, where there are any, without decay
-  anything   // whatever the rule says: residuals, dither, statistics
+  codes,         // nothing else
+  fp32Residual,  // residuals of that form, where there are any, without decay
+  int8Residual,
+  anything  // whatever the rule says: residuals, dither, statistics
 };
 
-// Whether a kernel that keeps no more than fp32 residuals without decay does what a rule says.
+// Whether a kernel that keeps no more than residuals without decay does what a rule says.
 inline bool isPlain(const CodingRule& rule) {
-  return !rule.measure && rule.rounding == Rounding::nearest && rule.decay == 1.0f &&
-         rule.residualType == ResidualType::fp32;
+  return !rule.measure && rule.rounding == Rounding::nearest && rule.decay == 1.0f;
 }
+
+template <Kept kept>
+struct ResidualOf {
+  using Type = AnyResidual;
+};
+template <>
+struct ResidualOf<Kept::fp32Residual> {
+  using Type = Fp32Residual;
+};
+template <>
+struct ResidualOf<Kept::int8Residual> {
+  using Type = Int8Residual;
+};
 
 // A shard to be coded.
 struct CodingTask {
@@ -71,7 +84,7 @@ class TileWriter {
   }
 
  private:
-  using Residual = std::conditional_t<kept == Kept::anything, AnyResidual, Fp32Residual>;
+  using Residual = typename ResidualOf<kept>::Type;
   using Rounder = std::conditional_t<kept == Kept::anything, AsToldByRule, ToNearest>;
 
   __device__ Rounder rounder() const {

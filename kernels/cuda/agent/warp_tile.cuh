@@ -68,18 +68,23 @@ struct TileExtent {
   }
 };
 
-// Where a shard is and how long, looked up once: the layout divides.
+// Where a shard is and how long, with one division for all of it.
 struct ShardView {
   uint32_t shard;
   uint64_t strideBytes;
+  uint64_t firstTile;
   uint64_t firstElem;
   uint64_t nValues;
 
-  __device__ ShardView(const wire::ShardLayout& layout, uint32_t theShard)
-      : shard(theShard),
-        strideBytes(layout.strideBytes()),
-        firstElem(layout.firstElem(theShard)),
-        nValues(layout.shardElems(theShard)) {}
+  __device__ ShardView(const wire::ShardLayout& layout, uint32_t theShard) : shard(theShard) {
+    const wire::Cuts cuts(layout);
+    const uint64_t longest = cuts.tile(layout.endPart(0)) - cuts.tile(layout.firstPart(0));
+    strideBytes = layout.isMixed() ? layout.mixedStride
+                                   : wire::kHeaderBytes + longest * layout.codec.tileBytes();
+    firstTile = cuts.tile(layout.firstPart(shard));
+    firstElem = cuts.elem(layout.firstPart(shard));
+    nValues = cuts.elem(layout.endPart(shard)) - firstElem;
+  }
 
   // Tiles that have values.
   __device__ uint64_t nTiles() const { return wire::ShardLayout::tilesOf(nValues); }

@@ -1,5 +1,5 @@
-// Kernels of several small calls that have a file of their own: with the others they take a
-// compiler minutes.
+// Kernels for launches that have none of their own, and for several small ones together. They have
+// files of their own: with the others they take a compiler minutes.
 #pragma once
 
 #include "kernels/cuda/agent/launch_batch.cuh"

@@ -32,11 +32,17 @@ inline uint64_t tilesOfRow(const wire::ShardLayout& layout) {
   return layout.isMixed() ? layout.tiles() / layout.nChunks + 1 : layout.shardTiles(0);
 }
 
-// Enqueues `kernel` on the shards of a call, or on one of them.
+// Enqueues a launch alone, by its own kernel or, where that is null, by the one for anything, which
+// takes several launches.
 template <class Launch>
-cudaError_t launchShards(Kernel<Launch> kernel, const Launch& launch, void* stream) {
-  if (!kernel) return cudaErrorInvalidValue;
-  return launchRows(kernel, tilesOfRow(launch.call.layout), rowsOf(launch), launch, stream);
+cudaError_t launchOne(Kernel<Launch> own, Kernel<LaunchBatch<Launch>> any, const Launch& launch,
+                      void* stream) {
+  if (!isKnown(launch.call)) return cudaErrorInvalidValue;
+  const uint64_t nTiles = tilesOfRow(launch.call.layout);
+  if (own) return launchRows(own, nTiles, rowsOf(launch), launch, stream);
+  LaunchBatch<Launch> alone;
+  alone.launches[0] = launch;
+  return launchRows(any, nTiles, rowsOf(launch), alone, stream);
 }
 
 // Tiles of values that go through a launch, or of codes, where those of several ranks are added up.
@@ -49,12 +55,12 @@ inline uint64_t tilesOf(const ReduceLaunch& launch) {
 }
 
 // Gathers launches of small calls, and enqueues them by `kernel`, as many as it takes at a time;
-// one that is left alone by `launchOne(launch)`.
-template <class Launch, class LaunchOne>
+// one that is left by `alone(launch)`.
+template <class Launch, class Alone>
 class Batcher {
  public:
-  Batcher(Kernel<LaunchBatch<Launch>> kernel, void* stream, const LaunchOne& launchOne)
-      : kernel_(kernel), stream_(stream), launchOne_(launchOne) {}
+  Batcher(Kernel<LaunchBatch<Launch>> kernel, void* stream, const Alone& alone)
+      : kernel_(kernel), stream_(stream), alone_(alone) {}
 
   static bool takes(const Launch& launch) { return tilesOf(launch) <= kMaxBatchedTiles; }
   cudaError_t add(const Launch& launch) {
@@ -66,7 +72,7 @@ class Batcher {
   }
   cudaError_t flush() {
     const uint32_t n = std::exchange(n_, 0);
-    if (n <= 1) return n == 0 ? cudaSuccess : launchOne_(batch_.launches[0]);
+    if (n <= 1) return n == 0 ? cudaSuccess : alone_(batch_.launches[0]);
     dim3 grid;
     if (const cudaError_t error = gridFor(handleOf(kernel_), nTiles_, nRows_, &grid, n))
       return error;
@@ -78,22 +84,26 @@ class Batcher {
  private:
   const Kernel<LaunchBatch<Launch>> kernel_;
   void* const stream_;
-  const LaunchOne& launchOne_;
+  const Alone& alone_;
   LaunchBatch<Launch> batch_;
   uint32_t n_ = 0;
   uint32_t nRows_ = 0;
   uint64_t nTiles_ = 0;
 };
 
-// Enqueues what `launchOne(launch)` would one by one: small launches together, by `kernel`.
-template <class Launch, class LaunchOne>
-cudaError_t launchAll(std::span<const Launch> launches, Kernel<LaunchBatch<Launch>> kernel,
-                      void* stream, const LaunchOne& launchOne) {
+// Enqueues launches, small ones together, by `any` or the kernels that `kernelOf` has for them
+// (ownKernel() of instance.h).
+template <class Launch, class KernelOf>
+cudaError_t launchAll(std::span<const Launch> launches, Kernel<LaunchBatch<Launch>> any,
+                      void* stream, const KernelOf& kernelOf) {
+  const auto alone = [&](const Launch& launch) {
+    return launchOne(ownKernel<Kernel<Launch>>(launch, kernelOf), any, launch, stream);
+  };
   if (!std::ranges::all_of(launches, [](const Launch& each) { return hasAlignedCodes(each); }))
     return cudaErrorMisalignedAddress;
-  Batcher<Launch, LaunchOne> batcher(kernel, stream, launchOne);
+  Batcher<Launch, decltype(alone)> batcher(any, stream, alone);
   for (const Launch& launch : launches) {
-    const cudaError_t error = batcher.takes(launch) ? batcher.add(launch) : launchOne(launch);
+    const cudaError_t error = batcher.takes(launch) ? batcher.add(launch) : alone(launch);
     if (error) return error;
   }
   return batcher.flush();

@@ -1,6 +1,5 @@
 #include "kernels/cuda/agent/decode_agent.cuh"
 #include "kernels/cuda/dispatch/codec_launch.cuh"
-#include "kernels/cuda/dispatch/kernels.h"
 #include "kernels/cuda/dispatch/launch.h"
 
 namespace cinch::cuda {
@@ -17,26 +16,23 @@ __global__ void __launch_bounds__(kThreadsPerCta, kCtasForSums)
   decodeRow(batch);
 }
 
-Kernel<DecodeLaunch> kernelFor(const DecodeLaunch& launch) {
-  return chooseKernel<Kernel<DecodeLaunch>>(
-      launch.call, true, [&]<class Elements, class Codecs>() -> Kernel<DecodeLaunch> {
-        return decodeKernel<Elements, Codecs>;
-      });
-}
+struct KernelOf {
+  template <class Elements, class Codecs>
+  Kernel<DecodeLaunch> operator()() const {
+    return decodeKernel<Elements, Codecs>;
+  }
+};
 
 }  // namespace
 
 void listDecodeKernels(KernelList& kernels) {
-  forEachPlainInstance(
+  forEachOfOne<AllReduceCodecs>(
       [&]<class Elements, class Codecs>() { add(kernels, decodeKernel<Elements, Codecs>); });
-  add(kernels, decodeKernel<AnyElements, AnyCodec>);
   add(kernels, decodeBatchKernel);
 }
 
 int launchDecode(const DecodeLaunch* launches, uint32_t n, void* stream) {
-  return launchAll(std::span(launches, n), decodeBatchKernel, stream, [&](const auto& launch) {
-    return launchShards(kernelFor(launch), launch, stream);
-  });
+  return launchAll(std::span(launches, n), decodeBatchKernel, stream, KernelOf());
 }
 
 }  // namespace cinch::cuda

@@ -7,40 +7,35 @@
 namespace cinch::cuda {
 namespace {
 
-template <class Elements, class Codecs>
-Kernel<EncodeLaunch> kernelFor(Kept kept) {
-  if constexpr (!Codecs::kIsFixed)
-    return encodeKernel<Elements, Codecs, Kept::anything>;
-  else if (kept == Kept::codes)
-    return encodeKernel<Elements, Codecs, Kept::codes>;
-  else
-    return encodeKernel<Elements, Codecs, Kept::residual>;
-}
+struct KernelOf {
+  template <class Elements, class Codecs, Kept kept>
+  Kernel<EncodeLaunch> operator()() const {
+    if constexpr (std::is_same_v<Codecs, AdaptiveCodec>)
+      return adaptiveEncodeKernel<Elements, kept>();
+    else
+      return encodeKernel<Elements, Codecs, kept>;
+  }
+};
 
-Kernel<EncodeLaunch> kernelFor(const EncodeLaunch& launch) {
-  const Kept kept = keptBy(launch);
-  if (kept == Kept::residual && isAdaptive(launch.call.layout))
-    return adaptiveEncodeKernel(launch.call);
-  return chooseKernel<Kernel<EncodeLaunch>>(
-      launch.call, kept != Kept::anything,
-      [&]<class Elements, class Codecs>() { return kernelFor<Elements, Codecs>(kept); });
+template <Kept kept>
+void addKernels(KernelList& kernels) {
+  forEachOfOne<EncodedCodecs<kept>>(
+      [&]<class Elements, class Codecs>() { add(kernels, encodeKernel<Elements, Codecs, kept>); });
+  if constexpr (kept != Kept::codes)
+    forEachType([&]<class Elements>() { add(kernels, adaptiveEncodeKernel<Elements, kept>()); });
 }
 
 }  // namespace
 
 void listEncodeKernels(KernelList& kernels) {
-  forEachPlainInstance([&]<class Elements, class Codecs>() {
-    for (const Kept kept : {Kept::codes, Kept::residual})
-      add(kernels, kernelFor<Elements, Codecs>(kept));
-  });
-  add(kernels, kernelFor<AnyElements, AnyCodec>(Kept::anything));
+  addKernels<Kept::codes>(kernels);
+  addKernels<Kept::fp32Residual>(kernels);
+  addKernels<Kept::int8Residual>(kernels);
   add(kernels, encodeBatchKernel);
 }
 
 int launchEncode(const EncodeLaunch* launches, uint32_t n, void* stream) {
-  return launchAll(std::span(launches, n), encodeBatchKernel, stream, [&](const auto& launch) {
-    return launchShards(kernelFor(launch), launch, stream);
-  });
+  return launchAll(std::span(launches, n), encodeBatchKernel, stream, KernelOf());
 }
 
 }  // namespace cinch::cuda

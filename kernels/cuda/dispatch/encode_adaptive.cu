@@ -1,22 +1,12 @@
-#include "kernels/cuda/dispatch/encode_kernel.cuh"
-#include "kernels/cuda/dispatch/instance.h"
+#include "kernels/cuda/dispatch/encode_adaptive.cuh"
 
 namespace cinch::cuda {
-namespace {
 
-template <class Elements>
-constexpr Kernel<EncodeLaunch> kAdaptive = encodeKernel<Elements, AdaptiveCodec, Kept::residual>;
-
-}  // namespace
-
-void listAdaptiveEncodeKernels(KernelList& kernels) {
-  add(kernels, kAdaptive<Elements<ElementType::fp32>>);
-  add(kernels, kAdaptive<Elements<ElementType::fp16>>);
-  add(kernels, kAdaptive<Elements<ElementType::bf16>>);
-}
-
-Kernel<EncodeLaunch> adaptiveEncodeKernel(const CallContext& call) {
-  return kernelOfType(call, [&]<class Elements>() { return kAdaptive<Elements>; });
-}
+template Kernel<EncodeLaunch>
+adaptiveEncodeKernel<Elements<ElementType::fp32>, Kept::fp32Residual>();
+template Kernel<EncodeLaunch>
+adaptiveEncodeKernel<Elements<ElementType::fp16>, Kept::fp32Residual>();
+template Kernel<EncodeLaunch>
+adaptiveEncodeKernel<Elements<ElementType::bf16>, Kept::fp32Residual>();
 
 }  // namespace cinch::cuda

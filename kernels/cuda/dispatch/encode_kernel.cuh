@@ -1,10 +1,9 @@
-// The kernels that encode, in two files: together they take a compiler minutes.
+// The kernels that encode, in several files: together they take a compiler minutes.
 #pragma once
 
-#include "kernels/cuda/agent/encode_agent.cuh"
 #include "kernels/cuda/dispatch/dispatch.cuh"
+#include "kernels/cuda/dispatch/instance.h"
 #include "kernels/cuda/dispatch/kernel_bounds.cuh"
-#include "kernels/cuda/dispatch/kernels.h"
 
 namespace cinch::cuda {
 
@@ -14,8 +13,8 @@ __global__ void __launch_bounds__(kThreadsPerCta, ctasForEncode<Elements, Codecs
   encodeRow<Elements, Codecs, kept>(launch);
 }
 
-// That of the call's type for runs of adaptive precision, with residuals in fp32: of
-// encode_adaptive.cu.
-Kernel<EncodeLaunch> adaptiveEncodeKernel(const CallContext& call);
+// Those of adaptive precision, of encode_adaptive.cu and encode_adaptive_int8.cu.
+template <class Elements, Kept kept>
+Kernel<EncodeLaunch> adaptiveEncodeKernel();
 
 }  // namespace cinch::cuda

@@ -18,7 +18,7 @@ struct Loaded {
   std::map<const void*, uint64_t> residentCtas;
 
   // Asking for a kernel's attributes loads it.
-  cudaError_t load(const void* kernel, uint64_t nSms) {
+  cudaError_t load(const void* kernel) {
     cudaFuncAttributes attributes;
     const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
     // Releases of CUDA differ in what they call that there is no machine code.
@@ -59,9 +59,7 @@ std::map<int, Loaded>& devices() {
 KernelList allKernels() {
   KernelList kernels;
   listEncodeKernels(kernels);
-  listAdaptiveEncodeKernels(kernels);
   listReduceKernels(kernels);
-  listPlainReduceKernels(kernels);
   listDecodeKernels(kernels);
   listProbeKernels(kernels);
   listTallyKernels(kernels);

@@ -14,11 +14,9 @@ namespace cinch::cuda {
 // By their handles, which are the addresses of __global__ functions on the host.
 using KernelList = std::vector<const void*>;
 
-// Those of each file, appended.
+// Those of each operation, appended.
 void listEncodeKernels(KernelList& kernels);
-void listAdaptiveEncodeKernels(KernelList& kernels);
 void listReduceKernels(KernelList& kernels);
-void listPlainReduceKernels(KernelList& kernels);
 void listDecodeKernels(KernelList& kernels);
 void listProbeKernels(KernelList& kernels);
 void listTallyKernels(KernelList& kernels);

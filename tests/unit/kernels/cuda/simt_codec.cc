@@ -14,7 +14,7 @@
 namespace cinch::test {
 namespace {
 
-using cuda::Kept;
+using cuda::Kept, cuda::ReduceEnd;
 
 // Fewer CTAs than there is work for, so that warps walk more than one tile.
 constexpr uint32_t kCtasPerRow = 2;
@@ -33,14 +33,14 @@ void encodeKernel(const EncodeLaunch& launch) {
   cuda::encodeRow<Elements, Codecs, kept>(launch);
 }
 
-template <class Elements, class Codecs>
+template <class Elements, class Codecs, cuda::ReduceEnd end>
 void reduceKernel(const ReduceLaunch& launch) {
-  if (launch.ownCodes)
-    cuda::ReduceIntoValuesAgent<Elements, Codecs, cuda::Parts::ofTwoCodes>(launch).run();
-  else if (launch.values)
-    cuda::ReduceIntoValuesAgent<Elements, Codecs, cuda::Parts::ofRanks>(launch).run();
-  else
+  using cuda::Parts;
+  constexpr Parts kParts = end == ReduceEnd::values ? Parts::ofRanks : Parts::ofTwoCodes;
+  if constexpr (end == ReduceEnd::codes)
     cuda::ReduceAgent<Elements, Codecs>(launch).run();
+  else
+    cuda::ReduceIntoValuesAgent<Elements, Codecs, kParts>(launch).run();
 }
 
 template <class Elements, class Codecs>
@@ -48,44 +48,43 @@ void decodeKernel(const DecodeLaunch& launch) {
   cuda::decodeRow<Elements, Codecs>(launch);
 }
 
+// By its own kernel, or by the one for anything.
+template <class Launch, class KernelOf, class Row>
+void runLaunch(const Launch& launch, const KernelOf& kernelOf, const Row& any) {
+  const uint32_t nRows = cuda::rowsOf(launch);
+  if (!cuda::isKnown(launch.call)) simt::fail("unknown type or codec");
+  if (const auto own = cuda::ownKernel<Kernel<Launch>>(launch, kernelOf))
+    return runGrid(own, launch, nRows);
+  cuda::LaunchBatch<Launch> alone;
+  alone.launches[0] = launch;
+  simt::run({{kCtasPerRow, nRows, 1}, cuda::kThreadsPerCta}, [&] { any(alone); });
+}
+
 void encodeShards(const EncodeLaunch& launch) {
-  const Kept kept = cuda::keptBy(launch);
-  if (kept == Kept::residual && cuda::isAdaptive(launch.call.layout))
-    return runGrid(
-        cuda::kernelOfType(launch.call,
-                           []<class Elements>() -> Kernel<EncodeLaunch> {
-                             return encodeKernel<Elements, cuda::AdaptiveCodec, Kept::residual>;
-                           }),
-        launch, cuda::rowsOf(launch));
-  const auto kernel = cuda::chooseKernel<Kernel<EncodeLaunch>>(
-      launch.call, kept != Kept::anything,
-      [&]<class Elements, class Codecs>() -> Kernel<EncodeLaunch> {
-        if constexpr (!Codecs::kIsFixed)
-          return encodeKernel<Elements, Codecs, Kept::anything>;
-        else if (kept == Kept::codes)
-          return encodeKernel<Elements, Codecs, Kept::codes>;
-        else
-          return encodeKernel<Elements, Codecs, Kept::residual>;
-      });
-  runGrid(kernel, launch, cuda::rowsOf(launch));
+  runLaunch(
+      launch,
+      []<class Elements, class Codecs, Kept kept>() -> Kernel<EncodeLaunch> {
+        return encodeKernel<Elements, Codecs, kept>;
+      },
+      [](const auto& batch) { cuda::encodeRow(batch); });
 }
 
 void reduceShard(const ReduceLaunch& launch) {
-  runGrid(cuda::chooseKernel<Kernel<ReduceLaunch>>(
-              launch.call, cuda::isPlain(launch),
-              []<class Elements, class Codecs>() -> Kernel<ReduceLaunch> {
-                return reduceKernel<Elements, Codecs>;
-              }),
-          launch, 1);
+  runLaunch(
+      launch,
+      []<class Elements, class Codecs, ReduceEnd end>() -> Kernel<ReduceLaunch> {
+        return reduceKernel<Elements, Codecs, end>;
+      },
+      [](const auto& batch) { cuda::reduceShard(batch); });
 }
 
 void decodeShards(const DecodeLaunch& launch) {
-  runGrid(cuda::chooseKernel<Kernel<DecodeLaunch>>(
-              launch.call, true,
-              []<class Elements, class Codecs>() -> Kernel<DecodeLaunch> {
-                return decodeKernel<Elements, Codecs>;
-              }),
-          launch, cuda::rowsOf(launch));
+  runLaunch(
+      launch,
+      []<class Elements, class Codecs>() -> Kernel<DecodeLaunch> {
+        return decodeKernel<Elements, Codecs>;
+      },
+      [](const auto& batch) { cuda::decodeRow(batch); });
 }
 
 template <ElementType type>
