@@ -461,11 +461,6 @@ ncclResult_t CommState::health() {
                      faultText(bits).c_str()));
 }
 
-void CommState::expect(ncclComm_t* handle, int64_t kind, int64_t part) {
-  const std::lock_guard lock(birthsMutex_);
-  births_.push_back({handle, nChildren_[kind]++, part});
-}
-
 // What CINCH_MODE=observe is for.
 void CommState::logCalls() {
   if (params_.mode != Mode::observe || stats_ == nullptr || std::exchange(logged_, true)) return;

@@ -16,6 +16,7 @@
 
 #include "common/param.h"
 #include "common/stats.h"
+#include "interpose/comm/births.h"
 #include "interpose/comm/bucket_layers.h"
 #include "interpose/comm/call_tracer.h"
 #include "interpose/comm/codec_stream.h"
@@ -29,14 +30,6 @@
 #include "interpose/policy/policy.h"
 
 namespace cinch {
-
-// A communicator that a real Split or Shrink is making from another one. NCCL writes its handle to
-// `*handle` when it is done, which may be long after the call.
-struct Birth {
-  ncclComm_t* handle;
-  uint64_t ordinal;  // how many were made from the parent before
-  int64_t part;      // tells apart what one call makes: the colour
-};
 
 class CommState {
  public:
@@ -115,18 +108,6 @@ class CommState {
   bool isAbandoned() const { return abandoned_.load(); }
   bool hasFailed() const { return failed_.load() != ncclSuccess; }
 
-  // NCCL has accepted a call of `kind` that makes `part` from this communicator at `handle`. Keeps
-  // the birth until NCCL reports that it is done. Births of a kind are numbered alike on all ranks
-  // that make them: every rank calls each Split, but those that a Shrink excludes do not call it.
-  void expect(ncclComm_t* handle, int64_t kind, int64_t part);
-  // Calls follow(birth) for all that are expected. Whoever asks meanwhile, from another thread,
-  // waits: what NCCL says is made must be known before the program hears of it.
-  template <class Follow>
-  void takeExpected(const Follow& follow) {
-    const std::lock_guard lock(birthsMutex_);
-    for (const Birth& birth : std::exchange(births_, {})) follow(birth);
-  }
-
   const RealNccl& real;
   const ncclComm_t comm;
   const int rank;
@@ -138,6 +119,7 @@ class CommState {
   std::unique_ptr<CallTracer> tracer;  // null without CINCH_TRACE
   ReductionOps ops;
   CommPlan commPlan;
+  Births births;  // of communicators that are made from this one
 
  private:
   // A signature, and what else tells its slots apart: the codec, and the place in the step where
@@ -196,9 +178,6 @@ class CommState {
   // The slot that the first capture of a signature found ready, or none, which all later captures
   // repeat: a rank may make its graph anew while the others go on with theirs.
   std::unordered_map<Signature, Slot*, SignatureHash> captured_;
-  std::mutex birthsMutex_;
-  std::vector<Birth> births_;
-  std::map<int64_t, uint64_t> nChildren_;  // by kind
   std::atomic<uint32_t*> fault_{nullptr};
   std::atomic<int> failed_{ncclSuccess};
   std::atomic<bool> abandoned_{false};

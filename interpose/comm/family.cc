@@ -27,12 +27,15 @@ void follow(CommState& parent, const Birth& birth) {
 
 }  // namespace
 
-void followBirths(CommState& parent, ncclResult_t result) {
-  if (result == ncclInProgress) return;
-  parent.takeExpected([&](const Birth& birth) {
-    // After a failure the handles may be gone.
-    if (result == ncclSuccess) follow(parent, birth);
-  });
+void followBirth(CommState& parent, const Birth& birth, ncclResult_t result) {
+  if (result == ncclInProgress) return parent.births.await(birth);
+  // After a failure the handle may be gone.
+  if (result == ncclSuccess) follow(parent, birth);
+}
+
+bool followAwaited(CommState& parent, ncclResult_t result) {
+  if (result == ncclInProgress) return true;
+  return parent.births.take([&](const Birth& birth) { followBirth(parent, birth, result); });
 }
 
 }  // namespace cinch

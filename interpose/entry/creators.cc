@@ -74,8 +74,7 @@ ncclResult_t beget(const std::shared_ptr<CommState>& parent, int64_t kind, int64
     group->expectBirth({parent, handle, kind, part});
     return result;
   }
-  parent->expect(handle, kind, part);
-  followBirths(*parent, result);
+  followBirth(*parent, parent->births.number(handle, kind, part), result);
   return result;
 }
 

@@ -58,7 +58,7 @@ CINCH_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* e
   const ncclResult_t result = CINCH_FORWARD(CINCH_REAL(), CommGetAsyncError, comm, error);
   const auto state = followed(guard, comm);
   if (result != ncclSuccess || error == nullptr || state == nullptr) return result;
-  followBirths(*state, *error);
+  if (!followAwaited(*state, *error) && *error == ncclSuccess) *error = ncclInProgress;
   if (*error == ncclSuccess) *error = state->health();
   return result;
 }

@@ -180,9 +180,12 @@ ncclResult_t OpenGroup::launchDeferred() {
 }
 
 void OpenGroup::followAllBirths(ncclResult_t result) {
-  for (const ComingBirth& birth : births_)
-    if (isFine(result)) birth.parent->expect(birth.handle, birth.kind, birth.part);
-  for (const ComingBirth& birth : births_) followBirths(*birth.parent, result);
+  if (!isFine(result)) return;
+  for (const ComingBirth& coming : births_) {
+    CommState& parent = *coming.parent;
+    const Birth birth = parent.births.number(coming.handle, coming.kind, coming.part);
+    followBirth(parent, birth, result);
+  }
 }
 
 ncclResult_t OpenGroup::launchAll() {

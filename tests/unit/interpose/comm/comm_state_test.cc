@@ -217,41 +217,6 @@ TEST_F(CommStateTest, TheProgramsOwnOperationsAreScaledSums) {
   EXPECT_EQ(comm().classOf(static_cast<ncclRedOp_t>(-1), ncclFloat32), OpClass::other);
 }
 
-TEST_F(CommStateTest, BirthsAreHandedOutOnce) {
-  ncclComm_t handles[2] = {};
-  comm().expect(&handles[0], 0, 5);
-  comm().expect(&handles[1], 0, -2);
-  comm().expect(&handles[1], -7, -7);
-  std::vector<Birth> births;
-  const auto keep = [&](const Birth& birth) { births.push_back(birth); };
-  comm().takeExpected(keep);
-  ASSERT_EQ(births.size(), 3u);
-  EXPECT_EQ(births[0].handle, &handles[0]);
-  EXPECT_EQ(births[1].part, -2);
-  EXPECT_EQ(births[1].ordinal, 1u);
-  EXPECT_EQ(births[2].ordinal, 0u) << "of a kind that other ranks did not take part in";
-  comm().takeExpected(keep);
-  EXPECT_EQ(births.size(), 3u);
-}
-
-// Else the program could use a communicator that Cinch does not know yet.
-TEST_F(CommStateTest, WhoeverAsksForBirthsWaitsUntilTheyAreFollowed) {
-  ncclComm_t handle = nullptr;
-  comm().expect(&handle, 0, 0);
-  std::promise<void> taken;
-  std::atomic<bool> followed{false};
-  auto other = std::async([&] {
-    comm().takeExpected([&](const Birth&) {
-      taken.set_value();
-      for (int i = 0; i < 10000; ++i) std::this_thread::yield();
-      followed = true;
-    });
-  });
-  taken.get_future().wait();
-  comm().takeExpected([](const Birth&) { FAIL() << "it is the other's"; });
-  EXPECT_TRUE(followed);
-}
-
 TEST_F(CommStateTest, AFinishedCommunicatorFreesAllThatItHas) {
   Slot& slot = slotOf(kGradients);
   ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
@@ -353,14 +318,14 @@ TEST_F(Unagreed, BirthsAndAbortsMayComeFromAnyThread) {
   ncclComm_t handle = nullptr;
   std::atomic<size_t> taken{0};
   auto taker = std::async([&] {
-    for (int i = 0; i < 200; ++i) comm.takeExpected([&](const Birth&) { ++taken; });
+    for (int i = 0; i < 200; ++i) comm.births.take([&](const Birth&) { ++taken; });
   });
-  for (int i = 0; i < 200; ++i) comm.expect(&handle, 0, 0);
+  for (int i = 0; i < 200; ++i) comm.births.await(comm.births.number(&handle, 0, 0));
   auto failing = std::async([&] { return comm.fail(errorf(Status::systemError, "one of them")); });
   comm.abandon();
   EXPECT_NE(failing.get(), ncclSuccess);
   taker.get();
-  comm.takeExpected([&](const Birth&) { ++taken; });
+  comm.births.take([&](const Birth&) { ++taken; });
   EXPECT_EQ(taken, 200u);
   EXPECT_NE(comm.health(), ncclSuccess);
 }
