@@ -27,6 +27,7 @@ Endpoint fromIpv6(const sockaddr_in6& in) {
   }
   endpoint.address.family = Family::ipv6;
   memcpy(endpoint.address.bytes.data(), in.sin6_addr.s6_addr, 16);
+  endpoint.address.scope = in.sin6_scope_id;
   return endpoint;
 }
 
@@ -86,6 +87,7 @@ socklen_t toSockaddr(const Endpoint& endpoint, sockaddr_storage* out) {
     in.sin6_family = AF_INET6;
     in.sin6_port = htons(endpoint.port);
     memcpy(&in.sin6_addr, endpoint.address.bytes.data(), 16);
+    in.sin6_scope_id = endpoint.address.scope;
     memcpy(out, &in, sizeof in);
     return sizeof in;
   }

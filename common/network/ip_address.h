@@ -15,8 +15,15 @@ enum class Family : uint8_t { none = 0, ipv4 = 4, ipv6 = 6 };
 struct IpAddress {
   Family family = Family::none;
   std::array<uint8_t, 16> bytes{};  // network order; IPv4 fills the first four, the rest is 0
+  // The interface of an IPv6 address that means something on one link only: this host's number of
+  // it, and no part of what the address is compared by.
+  uint32_t scope = 0;
 
-  auto operator<=>(const IpAddress&) const = default;
+  bool operator==(const IpAddress& other) const { return (*this <=> other) == 0; }
+  std::strong_ordering operator<=>(const IpAddress& other) const {
+    if (const auto order = family <=> other.family; order != 0) return order;
+    return bytes <=> other.bytes;
+  }
   bool isLoopback() const;
   bool isLinkLocal() const;  // means something on one link only
   std::string text() const;  // "10.0.0.7", "fd00::2"

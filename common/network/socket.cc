@@ -18,6 +18,9 @@ constexpr int kKeepIdleSeconds = 30;
 constexpr int kKeepIntervalSeconds = 10;
 constexpr int kKeepCount = 3;
 constexpr int kUnackedMilliseconds = 60000;
+// A switch that is replaced, a host that is moved: what takes longer needs a person anyway.
+constexpr int kOutageMilliseconds = 30 * 60 * 1000;
+constexpr int kOutageKeepCount = 30;
 
 Error systemError(const char* what, int code) {
   return errorf(Status::systemError, "%s: %s", what, strerrordesc_np(code));
@@ -114,6 +117,12 @@ Result<std::optional<Accepted>> acceptFrom(const Socket& listener) {
   bool resources = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
   if (resources) return systemError("cannot accept a connection", errno);
   return std::optional<Accepted>();  // nobody waits, or it gave up before we came
+}
+
+void tolerateOutages(const Socket& socket) {
+  setOption(socket.fd(), IPPROTO_TCP, TCP_KEEPINTVL, kOutageMilliseconds / 1000 / kOutageKeepCount);
+  setOption(socket.fd(), IPPROTO_TCP, TCP_KEEPCNT, kOutageKeepCount);
+  setOption(socket.fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, kOutageMilliseconds);
 }
 
 Result<Socket> beginConnect(const Endpoint& server, const IpAddress& from) {

@@ -56,6 +56,10 @@ Result<std::optional<Accepted>> acceptFrom(const Socket& listener);
 // that vanishes is noticed within about a minute.
 Result<Socket> connectTo(const Endpoint& server, Deadline deadline);
 
+// Keeps a connection over which nobody waits for data through an outage of the network of minutes:
+// only a host that is silent for half an hour is taken to have vanished.
+void tolerateOutages(const Socket& socket);
+
 // Begins to connect, from the address `from` where it is of a family; connectOutcome() tells the
 // rest.
 Result<Socket> beginConnect(const Endpoint& server, const IpAddress& from);

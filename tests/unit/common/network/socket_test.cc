@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <thread>
@@ -112,6 +114,30 @@ TEST(Socket, AnAddressOfNobodyCannotBeListenedOn) {
   auto listener = listenOn(ipv4(203, 0, 113, 1));
   ASSERT_FALSE(listener.ok());
   EXPECT_NE(listener.error().message.find("203.0.113.1"), std::string::npos);
+}
+
+// Seconds after which the kernel gives up a connection whose other end is silent, with data on its
+// way and without.
+std::pair<int, int> patienceOf(const Socket& socket) {
+  const auto option = [&](int name) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    EXPECT_EQ(getsockopt(socket.fd(), IPPROTO_TCP, name, &value, &size), 0);
+    return value;
+  };
+  return {option(TCP_USER_TIMEOUT) / 1000,
+          option(TCP_KEEPIDLE) + option(TCP_KEEPINTVL) * option(TCP_KEEPCNT)};
+}
+
+TEST(Socket, GivesUpASilentHostSoonUnlessItToleratesOutages) {
+  const Pair pair = connectedPair();
+  for (const Socket* socket : {&pair.client, &pair.server}) {
+    EXPECT_LE(patienceOf(*socket).first, 60);
+    EXPECT_LE(patienceOf(*socket).second, 60);
+    tolerateOutages(*socket);
+    EXPECT_GE(patienceOf(*socket).first, 30 * 60);
+    EXPECT_GE(patienceOf(*socket).second, 30 * 60);
+  }
 }
 
 TEST(Socket, LeavesNoDescriptorsBehind) {

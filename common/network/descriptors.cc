@@ -1,0 +1,47 @@
+#include "common/network/descriptors.h"
+
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+
+#include "common/network/socket.h"
+
+namespace cinch {
+namespace {
+
+// The kernel gives out the lowest number that is free.
+bool areSpare(size_t limit) {
+  const int next = Socket(eventfd(0, EFD_CLOEXEC)).fd();
+  return limit >= kFewestDescriptors && next >= 0 && static_cast<size_t>(next) < limit / 2;
+}
+
+}  // namespace
+
+size_t descriptorLimit() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? static_cast<size_t>(limit.rlim_cur) : 0;
+}
+
+void raiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);  // an improvement, not a condition
+}
+
+Result<void> haveSpareDescriptors() {
+  if (areSpare(descriptorLimit())) return {};
+  raiseDescriptorLimit();
+  const size_t limit = descriptorLimit();
+  if (areSpare(limit)) return {};
+  if (limit < kFewestDescriptors)
+    return errorf(Status::systemError,
+                  "this process may open %zu descriptors only, and leaves them to NCCL: "
+                  "ulimit -n %zu or more",
+                  limit, kFewestDescriptors);
+  return errorf(Status::systemError,
+                "this process has half of the %zu descriptors in use that it may open, and leaves "
+                "the others to NCCL: raise ulimit -n",
+                limit);
+}
+
+}  // namespace cinch
