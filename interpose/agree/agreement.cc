@@ -5,6 +5,7 @@
 
 #include "common/network/local_network.h"
 #include "common/network/socket.h"
+#include "interpose/agree/agreement_server.h"
 #include "interpose/agree/agreement_wire.h"
 #include "interpose/agree/control_client.h"
 #include "interpose/agree/unique_id_stamp.h"
@@ -12,9 +13,9 @@
 namespace cinch {
 namespace {
 
-// The server listens before the id exists, so a connection that takes longer is not coming: a
-// firewall drops it, for every communicator of the job.
-constexpr std::chrono::seconds kConnectTime{10};
+bool isSomewhere(const Endpoint& server) {
+  return server.address.family != Family::none;
+}
 
 Initialised localReport() {
   std::vector<IpAddress> own;
@@ -24,75 +25,118 @@ Initialised localReport() {
 
 }  // namespace
 
-Agreement::Agreement(std::shared_ptr<ControlClient> client) : client_(std::move(client)) {}
+Endpoint offerToServe(const uint8_t* id, int nRanks) {
+  const std::optional<UniqueIdStamp> stamp = readStamp(id);
+  return stamp ? takeOverAgreement(stamp->server, stamp->nonce, nRanks) : Endpoint{};
+}
+
+Endpoint Agreement::offerToServe(const Agreement& parent, uint64_t ordinal, int64_t part,
+                                 int nRanks) {
+  const ControlClient& from = parent.client();
+  if (from.isForked()) return {};
+  return takeOverAgreement(from.server(), childNonce(from.nonce(), ordinal, part), nRanks);
+}
+
+Agreement::Agreement(Client client, const Hello& hello)
+    : hello_(hello), first_(std::move(client)), client_(first_.get()) {}
 
 Agreement::~Agreement() {
-  if (client_->isForked()) {
+  if (first_->isForked()) {
     // Threads of the parent may seem to hold its locks for ever: leave it alone, never destroy it.
-    static_cast<void>(new std::shared_ptr<ControlClient>(std::move(client_)));
+    static_cast<void>(new Client(std::move(first_)));
+    static_cast<void>(new Client(std::move(moved_)));
   } else {
-    client_->end();
+    close();
+    if (!moved_) withdrawOffer();
   }
+}
+
+// Where this is rank 0, which has offered to serve, and its process does not.
+void Agreement::withdrawOffer() const {
+  if (isSomewhere(hello_.server)) forgetAgreement(first_->nonce());
 }
 
 Result<std::unique_ptr<Agreement>> Agreement::greet(const uint8_t* id, const Hello& hello,
                                                     int timeoutSeconds) {
   std::optional<UniqueIdStamp> stamp = readStamp(id);
   if (!stamp) return errorf(Status::invalidUsage, "the unique id was made without Cinch");
-  return meet(stamp->server, {stamp->nonce, hello, kNoParent}, timeoutSeconds);
+  return begin(stamp->server, {stamp->nonce, hello, kNoParent}, timeoutSeconds);
 }
 
 Result<std::unique_ptr<Agreement>> Agreement::greetChild(const Agreement& parent, uint64_t ordinal,
                                                          int64_t part, const Hello& hello,
                                                          int timeoutSeconds) {
-  const ControlClient& from = *parent.client_;
+  const ControlClient& from = parent.client();
   const uint64_t nonce = childNonce(from.nonce(), ordinal, part);
-  return meet(from.server(), {nonce, hello, from.nonce()}, timeoutSeconds);
+  return begin(from.server(), {nonce, hello, from.nonce()}, timeoutSeconds);
 }
 
-Result<std::unique_ptr<Agreement>> Agreement::meet(const Endpoint& server,
-                                                   const HelloMessage& message,
-                                                   int timeoutSeconds) {
-  Deadline deadline = deadlineIn(std::chrono::seconds(timeoutSeconds));
+Result<std::unique_ptr<Agreement>> Agreement::begin(const Endpoint& server,
+                                                    const HelloMessage& message,
+                                                    int timeoutSeconds) {
+  std::unique_ptr<Agreement> agreement(
+      new Agreement(ControlClient::make(server, message), message.hello));
+  CINCH_TRY(
+      handshake(*agreement->first_, message, deadlineIn(std::chrono::seconds(timeoutSeconds))));
+  return agreement;
+}
+
+Result<void> Agreement::handshake(ControlClient& client, const HelloMessage& message,
+                                  Deadline deadline) {
   const Hello& hello = message.hello;
   if (hello.nRanks > kMaxRanks || hello.rank < 0 || hello.rank >= hello.nRanks) {
     return errorf(Status::invalidArgument, "there is no rank %d of %d", hello.rank, hello.nRanks);
   }
-  auto connected = connectTo(server, std::min(deadline, deadlineIn(kConnectTime)));
-  if (!connected.ok()) {
-    return errorf(
-        Status::systemError,
-        "agreement server: %s: open the firewall between the hosts, or choose the network "
-        "with NCCL_SOCKET_IFNAME",
-        connected.error().message.c_str());
-  }
-  std::unique_ptr<Agreement> agreement(new Agreement(
-      std::make_shared<ControlClient>(std::move(connected.value()), server, message)));
-  ControlClient& client = *agreement->client_;
-  CINCH_TRY(client.start());
+  CINCH_TRY(client.start(deadline));
   CINCH_TRY(client.send(message));
-  CINCH_TRY(client.waitFor("answer", deadline,
-                           [](const ControlInbox& inbox) { return inbox.acknowledged; }));
-  return agreement;
+  return client.waitFor("answer", deadline,
+                        [](const ControlInbox& inbox) { return inbox.acknowledged; });
 }
 
 Result<Verdict> Agreement::awaitVerdict(int timeoutSeconds) {
-  Deadline deadline = deadlineIn(std::chrono::seconds(timeoutSeconds));
-  // What a child's server waits for is the other members' hellos, not reports.
-  Result<void> done = client_->isChild() ? Result<void>() : client_->send(localReport());
+  const std::chrono::seconds time(timeoutSeconds);
+  auto verdict = receiveVerdict(deadlineIn(time));
+  if (first_->isForked()) return verdict;
+  Result<void> moved;
+  if (verdict.ok() && isSomewhere(verdict.value().server))
+    moved = moveTo(verdict.value().server, deadlineIn(time));
+  else
+    withdrawOffer();
+  if (verdict.ok() && moved.ok()) return verdict;
+  close();
+  CINCH_TRY(moved);
+  return verdict;
+}
+
+Result<Verdict> Agreement::receiveVerdict(Deadline deadline) {
+  // What a child's server waits for is the other members' hellos, not reports. An error is no
+  // reason to give up: the server may have ended after its answer.
+  if (!first_->isChild()) static_cast<void>(first_->send(localReport()));
   std::optional<Verdict> verdict;
-  auto take = [&](const ControlInbox& inbox) {
+  CINCH_TRY(first_->waitFor("verdict", deadline, [&](const ControlInbox& inbox) {
     verdict = inbox.verdict;
     return verdict.has_value();
-  };
-  if (done.ok()) done = client_->waitFor("verdict", deadline, take);
-  if (done.ok()) return *verdict;
-  close();
-  return done.error();
+  }));
+  return *verdict;
+}
+
+Result<void> Agreement::moveTo(const Endpoint& server, Deadline deadline) {
+  const HelloMessage message{first_->nonce(), hello_, kNoParent};
+  moved_ = ControlClient::make(server, message);
+  client_.store(moved_.get());
+  // close() sets the flag before it looks for the client.
+  if (closed_.load()) moved_->leave("this rank has left");
+  const auto joined = handshake(*moved_, message, deadline);
+  if (!joined.ok()) {
+    moved_->leave("it could not join where rank 0 serves");
+    withdrawOffer();
+  }
+  first_->leave("rank 0 serves this communicator");
+  return joined;
 }
 
 Result<void> Agreement::castVote(uint64_t topic, bool yes) {
-  return client_->send(Vote{topic, yes});
+  return client().send(Vote{topic, yes});
 }
 
 Result<bool> Agreement::awaitVote(uint64_t topic, int timeoutSeconds) {
@@ -105,14 +149,14 @@ Result<bool> Agreement::awaitVote(uint64_t topic, int timeoutSeconds) {
     inbox.outcomes.erase(found);
     return true;
   };
-  CINCH_TRY(client_->waitFor("vote of all ranks", deadline, take));
+  CINCH_TRY(client().waitFor("vote of all ranks", deadline, take));
   return yes;
 }
 
 Result<void> Agreement::publish(uint64_t topic, std::span<const uint8_t> bytes) {
   if (bytes.size() > kMaxPublished)
     return errorf(Status::invalidArgument, "%zu bytes are too many to publish", bytes.size());
-  return client_->send(Publication{topic, Bytes(bytes.begin(), bytes.end())});
+  return client().send(Publication{topic, Bytes(bytes.begin(), bytes.end())});
 }
 
 Result<std::vector<uint8_t>> Agreement::awaitPublication(uint64_t topic, int timeoutSeconds) {
@@ -126,15 +170,15 @@ Result<std::vector<uint8_t>> Agreement::awaitPublication(uint64_t topic, int tim
     inbox.published.erase(found);
     return true;
   };
-  CINCH_TRY(client_->waitFor("word of rank 0", deadline, take));
-  if (!bytes) return client_->serverError("rank 0 has left");
+  CINCH_TRY(client().waitFor("word of rank 0", deadline, take));
+  if (!bytes) return client().serverError("rank 0 has left");
   return std::move(*bytes);
 }
 
 Result<void> Agreement::pool(uint64_t topic, std::span<const uint64_t> figures) {
   if (figures.size() > kMaxFigures)
     return errorf(Status::invalidArgument, "%zu figures are too many to pool", figures.size());
-  return client_->send(Figures{topic, {figures.begin(), figures.end()}});
+  return client().send(Figures{topic, {figures.begin(), figures.end()}});
 }
 
 Result<std::vector<uint64_t>> Agreement::awaitPool(uint64_t topic, int timeoutSeconds) {
@@ -147,17 +191,19 @@ Result<std::vector<uint64_t>> Agreement::awaitPool(uint64_t topic, int timeoutSe
     inbox.pooled.erase(found);
     return true;
   };
-  CINCH_TRY(client_->waitFor("figures of all ranks", deadline, take));
+  CINCH_TRY(client().waitFor("figures of all ranks", deadline, take));
   return values;
 }
 
 std::shared_ptr<CallGate> Agreement::openGate(uint64_t topic) {
-  return client_->openGate(topic);
+  return client().openGate(topic);
 }
 
 void Agreement::close() {
-  if (client_->isForked()) return;  // the connection is the parent's
-  client_->leave("this rank has left");
+  if (first_->isForked()) return;  // the connection is the parent's
+  closed_.store(true);
+  first_->leave("this rank has left");
+  client().leave("this rank has left");
 }
 
 }  // namespace cinch

@@ -6,10 +6,13 @@
 // where into the tail. Before the real ncclCommInitRank every rank connects there and says hello;
 // the server acknowledges. When any rank reports that its real init has returned, every rank has
 // entered it, so a rank without a hello is a rank without Cinch. The server then sends one verdict
-// to all. The connection stays open for votes and closes with the communicator. docs/agreement.md
-// has the messages, the states and what happens on every failure.
+// to all. From then on rank 0's process serves, which may be another one than that which made the
+// id. The session stays open for votes and ends with the communicator; two processes have one
+// connection for all their sessions. docs/agreement.md has the messages, the states and what
+// happens on every failure.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "common/network/socket.h"
 #include "common/result.h"
 #include "interpose/agree/host_identity.h"
 
@@ -24,14 +28,13 @@ namespace cinch {
 
 class CallGate;
 class ControlClient;
-struct Endpoint;
 struct HelloMessage;
 
 inline constexpr size_t kUniqueIdBytes = 128;
 // 2: a hello names the communicator that its own was made from. 3: rank 0 publishes. 4: ranks pool
 // figures. 5: a hello says how its device is joined to others, and names the communicator. 6:
-// ranks close gates together.
-inline constexpr uint32_t kAgreementVersion = 6;
+// ranks close gates together. 7: one connection between two processes; rank 0's process takes over.
+inline constexpr uint32_t kAgreementVersion = 7;
 
 // What rank 0 may say at once.
 inline constexpr size_t kMaxPublished = 48 << 10;
@@ -56,6 +59,8 @@ struct Hello {
   Links links = Links::unknown;  // of its device
   uint64_t device = 0;           // tells the devices of a host apart; only where `links` are known
   std::string communicator;      // what rank 0 calls it
+  Endpoint server;  // of rank 0, where its process will serve the communicator; none: it is served
+                    // well where the hello goes
 };
 
 // What all ranks were told, the same on each.
@@ -65,6 +70,7 @@ struct Verdict {
   std::vector<uint64_t> hostIds;  // by rank; empty unless compress
   Links links = Links::unknown;   // the slowest one, where all ranks are on one host
   std::string communicator{};     // what rank 0 calls it; empty unless compress
+  Endpoint server{};              // where rank 0 serves it from now on; none: who told this goes on
 };
 
 // Serves the ranks of one unique id from this process, and stamps where into the id's tail. `id` is
@@ -74,6 +80,11 @@ struct Verdict {
 // no address can be listened on: the id then carries no valid stamp and its communicator passes.
 // Thread-safe.
 Result<void> serveAgreement(uint8_t* id);
+
+// For rank 0, before its handshake: this process will serve the communicator of `id` after the
+// handshake, so that it needs no process but those of its ranks. Returns where, for
+// Hello::server; none where this process is the one that serves it already, or cannot serve.
+Endpoint offerToServe(const uint8_t* id, int nRanks);
 
 // True where NCCL_COMM_ID is set, with which NCCL makes the same id in every process. Ask after the
 // real ncclGetUniqueId, which puts the settings of NCCL's configuration files into the environment.
@@ -111,14 +122,17 @@ class Agreement {
   static Result<std::unique_ptr<Agreement>> greetChild(const Agreement& parent, uint64_t ordinal,
                                                        int64_t part, const Hello& hello,
                                                        int timeoutSeconds);
+  // offerToServe() for a communicator that is made from `parent`'s.
+  static Endpoint offerToServe(const Agreement& parent, uint64_t ordinal, int64_t part, int nRanks);
   // Leaves, which counts as a no on every open topic. No other thread may still be in a member.
   ~Agreement();
   Agreement(const Agreement&) = delete;
   Agreement& operator=(const Agreement&) = delete;
 
   // Waits for the verdict; after greet(), call it when the real init has returned, which it
-  // reports. Call once. An error also leaves: this rank will never vote yes, so that it is safe to
-  // pass.
+  // reports. Where it is that the ranks compress and rank 0's process serves them from then on,
+  // this rank joins there, without waiting for the others. Call once. An error also leaves: this
+  // rank will never vote yes, so that it is safe to pass.
   Result<Verdict> awaitVerdict(int timeoutSeconds);
 
   // Says yes or no on `topic`, without waiting. Every rank votes at most once on a topic, in any
@@ -161,10 +175,22 @@ class Agreement {
   void close();
 
  private:
-  static Result<std::unique_ptr<Agreement>> meet(const Endpoint& server, const HelloMessage& hello,
-                                                 int timeoutSeconds);
-  explicit Agreement(std::shared_ptr<ControlClient> client);
-  std::shared_ptr<ControlClient> client_;
+  using Client = std::shared_ptr<ControlClient>;
+  static Result<void> handshake(ControlClient& client, const HelloMessage& hello,
+                                Deadline deadline);
+  static Result<std::unique_ptr<Agreement>> begin(const Endpoint& server, const HelloMessage& hello,
+                                                  int timeoutSeconds);
+  Agreement(Client client, const Hello& hello);
+  ControlClient& client() const { return *client_.load(); }
+  Result<Verdict> receiveVerdict(Deadline deadline);
+  Result<void> moveTo(const Endpoint& server, Deadline deadline);
+  void withdrawOffer() const;
+
+  const Hello hello_;
+  Client first_;                        // to where the ranks agree
+  Client moved_;                        // to rank 0's process, where that serves them from then on
+  std::atomic<ControlClient*> client_;  // of these, the one in use
+  std::atomic<bool> closed_{false};
 };
 
 }  // namespace cinch

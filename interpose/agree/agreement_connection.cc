@@ -11,6 +11,7 @@ static_assert(kMaxOutput > kMaxServerBytes);
 
 AgreementConnection::AgreementConnection(Accepted accepted)
     : socket_(std::move(accepted.socket)), from_(accepted.from.address) {
+  tolerateOutages(socket_);
   input_.setLimit(kMaxHelloBytes);
 }
 

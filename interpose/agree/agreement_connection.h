@@ -20,8 +20,8 @@ class AgreementConnection {
 
   // Takes in what has arrived.
   Result<void> receive();
-  // The next whole message, none where bytes are missing.
-  Result<std::optional<Message>> next() { return input_.next(); }
+  // The next whole frame, none where bytes are missing.
+  Result<std::optional<Frame>> next() { return input_.next(); }
 
   // Sends, or keeps what the kernel does not take until flush(); fails where the other side has not
   // read for so long that more than a fixed amount is kept.

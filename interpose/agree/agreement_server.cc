@@ -11,6 +11,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "common/network/descriptors.h"
 #include "common/network/local_network.h"
 #include "common/param.h"
 #include "common/signals_blocked.h"
@@ -27,6 +28,8 @@ constexpr uint64_t kFirstClient = 2;
 constexpr int kEventsAtOnce = 64;
 constexpr int kAcceptsAtOnce = 64;
 constexpr int kExhaustedNapMilliseconds = 10;
+// Strangers take at most this part of what the process may open.
+constexpr size_t kStrangersShare = 16;
 
 bool control(const Socket& poller, int operation, int fd, uint64_t id, uint32_t events) {
   epoll_event event = {};
@@ -48,7 +51,9 @@ AgreementServer::AgreementServer(Socket listener, Socket poller, Socket stopper,
       stopper_(std::move(stopper)),
       where_(localEndpoint(listener_)),
       limits_(limits),
-      nextId_(kFirstClient) {}
+      strangers_(std::min(limits.maxStrangers, descriptorLimit() / kStrangersShare)),
+      nextId_(kFirstClient),
+      sessions_(limits) {}
 
 Result<std::unique_ptr<AgreementServer>> AgreementServer::start(const IpAddress& address,
                                                                 const ServerLimits& limits) {
@@ -88,42 +93,40 @@ Result<void> AgreementServer::serve(uint8_t* id) {
     return serverError("no random numbers");
   }
   std::lock_guard lock(mutex_);
-  if (!makeRoom()) {
-    return errorf(Status::systemError,
-                  "agreement server: %zu communicators of this process are in use",
-                  sessions_.size());
-  }
-  AgreementSession state(where_.address, limits_.reportTime);
-  sessions_.insert_or_assign(stamp.nonce, Session{std::move(state), {}, served_++, kNoParent, {}});
+  CINCH_TRY(
+      sessions_.begin(stamp.nonce, Session(AgreementSession(where_.address, limits_.reportTime))));
   writeStamp(stamp, id);
   return {};
 }
 
-bool AgreementServer::makeRoom() {
-  if (sessions_.size() < limits_.maxIds) return true;
-  auto oldest = sessions_.end();
-  for (auto at = sessions_.begin(); at != sessions_.end(); ++at) {
-    if (!at->second.clients.empty()) continue;
-    if (oldest == sessions_.end() || at->second.serial < oldest->second.serial) oldest = at;
-  }
-  if (oldest == sessions_.end()) return false;
-  sessions_.erase(oldest);
-  return true;
+Result<void> AgreementServer::takeOver(Nonce nonce, int nRanks) {
+  const std::lock_guard lock(mutex_);
+  if (sessions_.find(nonce) != nullptr)
+    return errorf(Status::invalidUsage, "this process serves that communicator already");
+  return sessions_.begin(nonce, Session(AgreementSession::takenOver(nRanks, limits_.arrivalTime)));
+}
+
+void AgreementServer::forget(Nonce nonce) {
+  const std::lock_guard lock(mutex_);
+  sessions_.forgetUnused(nonce);
 }
 
 void AgreementServer::run() {
   for (;;) {
     epoll_event events[kEventsAtOnce];
     int n = epoll_wait(poller_.fd(), events, kEventsAtOnce, timeout());
+    if (n < 0 && errno != EINTR) return;  // the program has closed the descriptor
     std::lock_guard lock(mutex_);
+    bool isListenerReady = false;
     for (int i = 0; i < n; ++i) {
       if (events[i].data.u64 == kStopper) return;
-      if (events[i].data.u64 == kListener) {
-        acceptAll();
-      } else {
+      if (events[i].data.u64 == kListener)
+        isListenerReady = true;
+      else
         handle(events[i].data.u64, events[i].events);
-      }
     }
+    // Behind those that wait already: whoever has sent its hello is no stranger who may give way.
+    if (isListenerReady) acceptAll();
     expireStrangers();
     expireSessions();
     reap();
@@ -132,9 +135,7 @@ void AgreementServer::run() {
 
 int AgreementServer::timeout() {
   std::lock_guard lock(mutex_);
-  Deadline due = strangers_.empty() ? kNoDeadline : strangers_.begin()->second;
-  for (Nonce nonce : awaitsTime_) due = std::min(due, sessions_.at(nonce).state.deadline());
-  return pollTimeout(due);
+  return pollTimeout(std::min(strangers_.deadline(), sessions_.deadline()));
 }
 
 void AgreementServer::acceptAll() {
@@ -143,8 +144,10 @@ void AgreementServer::acceptAll() {
     if (!accepted.ok()) {
       // Out of descriptors or memory: a stranger gives way; without strangers, wait a moment, since
       // the listener stays readable.
-      if (strangers_.empty()) poll(nullptr, 0, kExhaustedNapMilliseconds);
-      if (!strangers_.empty()) strangers_.begin()->second = Clock::now();
+      if (const auto id = strangers_.giveWay())
+        dropUnlessKnown(*id);
+      else
+        poll(nullptr, 0, kExhaustedNapMilliseconds);
       return;
     }
     if (!accepted.value()) return;
@@ -154,10 +157,24 @@ void AgreementServer::acceptAll() {
 
 void AgreementServer::admit(Accepted accepted) {
   ConnectionId id = nextId_++;
+  const IpAddress from = accepted.from.address;
   AgreementConnection connection(std::move(accepted));
+  if (static_cast<size_t>(connection.fd()) >= descriptorLimit() / 2) return;  // NCCL's
   if (!control(poller_, EPOLL_CTL_ADD, connection.fd(), id, EPOLLIN)) return;
   clients_.emplace(id, Client{std::move(connection)});
-  strangers_.emplace(id, deadlineIn(limits_.helloTime));
+  estrange(id, from);
+}
+
+void AgreementServer::estrange(ConnectionId id, const IpAddress& from) {
+  const auto tooMany = strangers_.add(id, from, deadlineIn(limits_.helloTime));
+  if (tooMany) dropUnlessKnown(*tooMany);
+}
+
+// Its hello may be there, and nobody has looked yet.
+void AgreementServer::dropUnlessKnown(ConnectionId id) {
+  handle(id, EPOLLIN);
+  const auto found = clients_.find(id);
+  if (found != clients_.end() && found->second.members.empty()) drop(id);
 }
 
 void AgreementServer::handle(ConnectionId id, uint32_t events) {
@@ -175,91 +192,79 @@ void AgreementServer::handle(ConnectionId id, uint32_t events) {
 Result<void> AgreementServer::receive(ConnectionId id, Client& client) {
   CINCH_TRY(client.connection.receive());
   for (;;) {
-    auto message = client.connection.next();
-    CINCH_TRY(message);
-    if (!message.value()) return {};
-    CINCH_TRY(dispatch(id, client, *message.value()));
+    auto frame = client.connection.next();
+    CINCH_TRY(frame);
+    if (!frame.value()) return {};
+    CINCH_TRY(dispatch(id, client, *frame.value()));
   }
 }
 
-Result<void> AgreementServer::dispatch(ConnectionId id, Client& client, const Message& message) {
-  const HelloMessage* hello = std::get_if<HelloMessage>(&message);
-  if ((hello != nullptr) == client.isMember) {
-    return errorf(Status::remoteError, "a message out of turn");
+Result<void> AgreementServer::dispatch(ConnectionId id, Client& client, const Frame& frame) {
+  const auto found = client.members.find(frame.channel);
+  const bool isMember = found != client.members.end();
+  if (const HelloMessage* hello = std::get_if<HelloMessage>(&frame.message)) {
+    if (isMember) return errorf(Status::remoteError, "a second hello on one channel");
+    return greet(id, client, frame.channel, *hello);
   }
-  if (hello != nullptr) return greet(id, client, *hello);
-  Session& session = sessions_.at(client.nonce);
-  if (const Initialised* report = std::get_if<Initialised>(&message)) {
-    CINCH_TRY(session.state.report(client.member, *report));
-    awaitsTime_.insert(client.nonce);
-  } else if (const Vote* vote = std::get_if<Vote>(&message)) {
-    CINCH_TRY(session.state.vote(client.member, *vote));
-  } else if (const Publication* said = std::get_if<Publication>(&message)) {
-    CINCH_TRY(session.state.publish(client.member, *said));
-  } else if (const Figures* figures = std::get_if<Figures>(&message)) {
-    CINCH_TRY(session.state.pool(client.member, *figures));
-    awaitsTime_.insert(client.nonce);
-  } else if (const CloseProposal* proposal = std::get_if<CloseProposal>(&message)) {
-    CINCH_TRY(session.state.proposeClosing(*proposal));
-  } else if (const ClosePrepared* answer = std::get_if<ClosePrepared>(&message)) {
-    CINCH_TRY(session.state.closePrepared(client.member, *answer));
-  } else {
-    return errorf(Status::remoteError, "a message that only servers send");
+  if (!client.isKnown) return errorf(Status::remoteError, "a message before the hello");
+  if (!isMember) return {};  // it was turned away, and had sent more before it was told
+  const Membership from = found->second;
+  Session* const session = sessions_.find(from.nonce);
+  Result<void> taken;
+  const bool leaves = std::holds_alternative<Leave>(frame.message);
+  if (!leaves && session != nullptr) taken = take(from, *session, frame.message);
+  if (leaves || !taken.ok()) {
+    // What one rank gets wrong ends its own part in the session, not its process's others.
+    if (!taken.ok()) CINCH_TRY(send(id, client, Rejected{taken.error().message}, frame.channel));
+    client.members.erase(found);
+    leave(from);
+    if (client.members.empty()) estrange(id, client.connection.from());
+    return {};
   }
-  broadcast(session);
+  sessions_.awaitsTime(from.nonce);
+  broadcast(from.nonce);
   return {};
 }
 
-Result<void> AgreementServer::greet(ConnectionId id, Client& client, const HelloMessage& message) {
-  Result<size_t> joined = join(message, client.connection.from());
+Result<void> AgreementServer::take(const Membership& from, Session& session,
+                                   const Message& message) {
+  AgreementSession& state = session.state;
+  if (const Initialised* report = std::get_if<Initialised>(&message))
+    return state.report(from.member, *report);
+  if (const Vote* vote = std::get_if<Vote>(&message)) return state.vote(from.member, *vote);
+  if (const Publication* publication = std::get_if<Publication>(&message))
+    return state.publish(from.member, *publication);
+  if (const Figures* figures = std::get_if<Figures>(&message))
+    return state.pool(from.member, *figures);
+  if (const CloseProposal* proposal = std::get_if<CloseProposal>(&message))
+    return state.proposeClosing(*proposal);
+  if (const ClosePrepared* answer = std::get_if<ClosePrepared>(&message))
+    return state.closePrepared(from.member, *answer);
+  return errorf(Status::remoteError, "a message that only servers send");
+}
+
+Result<void> AgreementServer::greet(ConnectionId id, Client& client, Channel channel,
+                                    const HelloMessage& message) {
+  Result<size_t> joined = sessions_.join(message, client.connection.from());
   if (!joined.ok()) {
-    CINCH_TRY(send(id, client, Rejected{joined.error().message}));
-    return joined.error();
+    // A stranger has its time: a hello of another thread of its process may follow.
+    return send(id, client, Rejected{joined.error().message}, channel);
   }
-  Session& session = sessions_.at(message.nonce);
-  strangers_.erase(id);
-  client.isMember = true;
-  client.nonce = message.nonce;
-  client.member = joined.value();
+  strangers_.remove(id);
+  client.isKnown = true;
   client.connection.trust();
-  session.clients.push_back(id);
-  CINCH_TRY(send(id, client, Acknowledged{}));
-  broadcast(session);
+  client.members.emplace(channel, Membership{message.nonce, joined.value()});
+  CINCH_TRY(send(id, client, Acknowledged{}, channel));
+  Session* const session = sessions_.find(message.nonce);
+  for (const Message& missed : session->seat(joined.value(), {id, channel}))
+    CINCH_TRY(send(id, client, missed, channel));
+  broadcast(message.nonce);
   return {};
 }
 
-Result<size_t> AgreementServer::join(const HelloMessage& message, const IpAddress& from) {
-  auto found = sessions_.find(message.nonce);
-  if (found != sessions_.end() && found->second.parent == message.parent) {
-    return found->second.state.join(message.hello, from);
-  }
-  if (found == sessions_.end() && message.parent != kNoParent) return beginChild(message, from);
-  return errorf(Status::remoteError, "this unique id is not, or no longer, in use here");
-}
-
-Result<size_t> AgreementServer::beginChild(const HelloMessage& message, const IpAddress& from) {
-  auto parent = sessions_.find(message.parent);
-  if (parent == sessions_.end() || !parent->second.state.inUse()) {
-    return errorf(Status::remoteError,
-                  "the communicator that this one was made from is not, or no longer, in use here");
-  }
-  if (parent->second.failed.count(message.nonce) != 0) {
-    return errorf(Status::remoteError, "the other ranks have stopped waiting for this one");
-  }
-  if (!makeRoom()) {
-    rememberFailed(message.parent, message.nonce);
-    return errorf(Status::systemError,
-                  "agreement server: %zu communicators of this process are in use",
-                  sessions_.size());
-  }
-  Session child{AgreementSession::ofChild(), {}, served_++, message.parent, {}};
-  auto joined = child.state.join(message.hello, from);
-  if (joined.ok()) sessions_.emplace(message.nonce, std::move(child));
-  return joined;
-}
-
-Result<void> AgreementServer::send(ConnectionId id, Client& client, const Message& message) {
-  CINCH_TRY(client.connection.send(encodeMessage(message)));
+Result<void> AgreementServer::send(ConnectionId id, Client& client, const Message& message,
+                                   Channel channel) {
+  CINCH_TRY(client.connection.send(encodeMessage(message, channel)));
   return watchOutput(id, client);
 }
 
@@ -269,37 +274,30 @@ Result<void> AgreementServer::watchOutput(ConnectionId id, const Client& client)
   return serverError("epoll");
 }
 
-void AgreementServer::broadcast(Session& session) {
-  for (const Message& message : session.state.takeBroadcasts()) {
-    for (ConnectionId id : session.clients) {
-      auto found = clients_.find(id);
-      if (found == clients_.end()) continue;  // it has left
-      if (!send(id, found->second, message).ok()) doomed_.push_back(id);
+void AgreementServer::broadcast(Nonce nonce) {
+  Session* const session = sessions_.find(nonce);
+  if (session == nullptr) return;
+  for (const Message& message : session->takeBroadcasts()) {
+    for (const Seat& seat : session->seats) {
+      const auto found = clients_.find(seat.connection);
+      if (found == clients_.end()) continue;  // its process has left, or it is still to come
+      const auto member = found->second.members.find(seat.channel);
+      if (member == found->second.members.end() || member->second.nonce != nonce) continue;
+      if (!send(seat.connection, found->second, message, seat.channel).ok())
+        doomed_.push_back(seat.connection);
     }
   }
 }
 
 void AgreementServer::expireStrangers() {
-  while (!strangers_.empty()) {
-    auto [id, due] = *strangers_.begin();
-    if (strangers_.size() <= limits_.maxStrangers && Clock::now() < due) return;
-    doomed_.push_back(id);
-    strangers_.erase(strangers_.begin());
-  }
+  for (const ConnectionId id : strangers_.takeExpired(Clock::now())) doomed_.push_back(id);
 }
 
 void AgreementServer::expireSessions() {
-  std::vector<Nonce> due;
-  for (Nonce nonce : awaitsTime_) {
-    if (sessions_.at(nonce).state.deadline() <= Clock::now()) due.push_back(nonce);
+  for (const Nonce nonce : sessions_.expire()) {
+    broadcast(nonce);
+    sessions_.endIfOver(nonce);
   }
-  for (Nonce nonce : due) {
-    Session& session = sessions_.at(nonce);
-    session.state.expire();
-    broadcast(session);
-  }
-  std::erase_if(awaitsTime_,
-                [&](Nonce nonce) { return sessions_.at(nonce).state.deadline() == kNoDeadline; });
 }
 
 void AgreementServer::reap() {
@@ -319,27 +317,14 @@ void AgreementServer::drop(ConnectionId id) {
   found->second.connection.shutdown();
   Client gone = std::move(found->second);
   clients_.erase(found);
-  strangers_.erase(id);
-  if (!gone.isMember) return;
-  Session& session = sessions_.at(gone.nonce);
-  session.state.leave(gone.member);
-  broadcast(session);
-  if (session.state.over()) end(gone.nonce);
+  strangers_.remove(id);
+  for (const auto& [channel, membership] : gone.members) leave(membership);
 }
 
-void AgreementServer::end(Nonce nonce) {
-  const Session& session = sessions_.at(nonce);
-  if (!session.state.complete()) rememberFailed(session.parent, nonce);
-  awaitsTime_.erase(nonce);
-  sessions_.erase(nonce);
-}
-
-// A child's late ranks are turned away at once, not left to wait for the others in vain. It is only
-// kindness: each rank greets a child once, so that what is begun anew is never complete.
-void AgreementServer::rememberFailed(Nonce parent, Nonce child) {
-  auto found = sessions_.find(parent);
-  if (found == sessions_.end() || found->second.failed.size() == limits_.maxFailed) return;
-  found->second.failed.insert(child);
+void AgreementServer::leave(const Membership& gone) {
+  sessions_.leave(gone.nonce, gone.member);
+  broadcast(gone.nonce);
+  sessions_.endIfOver(gone.nonce);
 }
 
 bool areIdsFixed() {
@@ -347,24 +332,66 @@ bool areIdsFixed() {
   return where != nullptr && *where != '\0';
 }
 
-Result<void> serveAgreement(uint8_t* id) {
-  // Never destroyed: the thread runs until the process ends. A forked child has no thread, so that
-  // its first id starts a server of its own.
-  static std::mutex mutex;
-  static AgreementServer* server = nullptr;
-  static pid_t owner = 0;
-  std::lock_guard lock(mutex);
-  if (server == nullptr || owner != getpid()) {
-    auto text = [](const char* value) { return std::string(value == nullptr ? "" : value); };
+namespace {
+
+// The server of this process. Never destroyed: its thread runs until the process ends. A forked
+// child has no thread, so that it gets a server of its own.
+struct ServerOfProcess {
+  std::mutex mutex;
+  AgreementServer* server = nullptr;
+  pid_t owner = 0;
+
+  AgreementServer* running() const { return owner == getpid() ? server : nullptr; }
+
+  Result<AgreementServer*> start() {
+    if (running() != nullptr) return server;
+    const auto text = [](const char* value) { return std::string(value == nullptr ? "" : value); };
     auto address = chooseAddress(listInterfaces(), text(environmentVariable("NCCL_SOCKET_IFNAME")),
                                  text(environmentVariable("NCCL_SOCKET_FAMILY")));
     CINCH_TRY(address);
-    auto started = AgreementServer::start(address.value(), ServerLimits{});
+    raiseDescriptorLimit();
+    CINCH_TRY(haveSpareDescriptors());
+    ServerLimits limits;
+    // Half of what a rank waits for the others' votes: these fail where one does not come.
+    limits.arrivalTime = std::chrono::seconds(processParams().params.voteTimeout) / 2;
+    auto started = AgreementServer::start(address.value(), limits);
     CINCH_TRY(started);
     server = started.value().release();
     owner = getpid();
+    return server;
   }
-  return server->serve(id);
+};
+
+ServerOfProcess& serverOfProcess() {
+  static auto& process = *new ServerOfProcess;
+  return process;
+}
+
+}  // namespace
+
+Result<void> serveAgreement(uint8_t* id) {
+  ServerOfProcess& process = serverOfProcess();
+  const std::lock_guard lock(process.mutex);
+  auto server = process.start();
+  CINCH_TRY(server);
+  return server.value()->serve(id);
+}
+
+Endpoint takeOverAgreement(const Endpoint& from, uint64_t nonce, int nRanks) {
+  ServerOfProcess& process = serverOfProcess();
+  const std::lock_guard lock(process.mutex);
+  const AgreementServer* const running = process.running();
+  if (running != nullptr && running->where() == from) return {};
+  if (nRanks < 1 || nRanks > kMaxRanks) return {};
+  auto server = process.start();
+  if (!server.ok() || !server.value()->takeOver(nonce, nRanks).ok()) return {};
+  return server.value()->where();
+}
+
+void forgetAgreement(uint64_t nonce) {
+  ServerOfProcess& process = serverOfProcess();
+  const std::lock_guard lock(process.mutex);
+  if (AgreementServer* const running = process.running()) running->forget(nonce);
 }
 
 }  // namespace cinch

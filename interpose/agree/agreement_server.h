@@ -1,9 +1,11 @@
-// Serves all unique ids that one process makes, and the communicators made from theirs: one
-// listening socket, one thread, bounded memory.
+// Serves all unique ids that one process makes, the communicators made from theirs, and those that
+// it takes over as rank 0: one listening socket, one thread, bounded memory, and one connection to
+// each process that has ranks here.
 //
-// A connection has `helloTime` to say a valid hello with the nonce of an id; until then it may hold
-// little and the oldest gives way when too many wait, so that port scanners and slow or silent
-// strangers change nothing for the ranks. What happens between ranks is agreement_session.h's.
+// A connection has `helloTime` to send a valid hello with the nonce of an id; until then it may
+// hold little and gives way when too many wait (strangers.h), so that port scanners and slow or
+// silent strangers change nothing for the ranks. What happens between ranks is
+// agreement_session.h's.
 #pragma once
 
 #include <chrono>
@@ -11,7 +13,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -19,16 +20,18 @@
 #include "common/network/socket.h"
 #include "common/result.h"
 #include "interpose/agree/agreement_connection.h"
-#include "interpose/agree/agreement_session.h"
+#include "interpose/agree/agreement_sessions.h"
+#include "interpose/agree/strangers.h"
 
 namespace cinch {
 
-struct ServerLimits {
+struct ServerLimits : SessionLimits {
   std::chrono::milliseconds helloTime{10000};
   std::chrono::milliseconds reportTime{2000};
-  size_t maxStrangers = 1024;  // connections that have not said hello
-  size_t maxIds = 16384;       // sessions; beyond, the oldest id that nobody has used is forgotten
-  size_t maxFailed = 4096;     // remembered children of one parent
+  // Between the first and the last rank of a session that is taken over: a rank comes when its
+  // program first uses the communicator.
+  std::chrono::milliseconds arrivalTime{300000};
+  size_t maxStrangers = 256;  // connections that have sent no hello
 };
 
 class AgreementServer {
@@ -40,51 +43,50 @@ class AgreementServer {
   AgreementServer(const AgreementServer&) = delete;
   AgreementServer& operator=(const AgreementServer&) = delete;
 
-  // Serves a new id and stamps it. Thread-safe.
+  // Serves a new id and stamps it. Thread-safe, as the next two.
   Result<void> serve(uint8_t* id);
+  // Will serve a session of `nRanks` ranks that agree elsewhere: all come here once they have.
+  Result<void> takeOver(Nonce nonce, int nRanks);
+  // They have not agreed.
+  void forget(Nonce nonce);
+
+  const Endpoint& where() const { return where_; }
 
  private:
-  using Nonce = uint64_t;
-  using ConnectionId = uint64_t;  // never used twice, so that a late event hits nobody else
-
-  struct Client {
-    AgreementConnection connection;
-    bool isMember = false;  // of the session of `nonce`
+  struct Membership {
     Nonce nonce = 0;
     size_t member = 0;
   };
-  struct Session {
-    AgreementSession state;
-    std::vector<ConnectionId> clients;  // by member
-    uint64_t serial = 0;                // counts the sessions of this server
-    Nonce parent = kNoParent;
-    std::set<Nonce> failed;  // children that ended while ranks were still to come
+  // A process.
+  struct Client {
+    AgreementConnection connection;
+    bool isKnown = false;  // has sent a valid hello
+    std::map<Channel, Membership> members{};
   };
 
   AgreementServer(Socket listener, Socket poller, Socket stopper, const ServerLimits& limits);
 
-  bool makeRoom();
   void run();
   int timeout();
 
   void acceptAll();
   void admit(Accepted accepted);
+  void estrange(ConnectionId id, const IpAddress& from);
+  void dropUnlessKnown(ConnectionId id);
   void handle(ConnectionId id, uint32_t events);
   Result<void> receive(ConnectionId id, Client& client);
-  Result<void> dispatch(ConnectionId id, Client& client, const Message& message);
-  Result<void> greet(ConnectionId id, Client& client, const HelloMessage& message);
-  Result<size_t> join(const HelloMessage& message, const IpAddress& from);
-  Result<size_t> beginChild(const HelloMessage& message, const IpAddress& from);
-  Result<void> send(ConnectionId id, Client& client, const Message& message);
+  Result<void> dispatch(ConnectionId id, Client& client, const Frame& frame);
+  Result<void> greet(ConnectionId id, Client& client, Channel channel, const HelloMessage& message);
+  Result<void> take(const Membership& from, Session& session, const Message& message);
+  Result<void> send(ConnectionId id, Client& client, const Message& message, Channel channel);
   Result<void> watchOutput(ConnectionId id, const Client& client);
-  void broadcast(Session& session);
+  void broadcast(Nonce nonce);
 
   void expireStrangers();
   void expireSessions();
   void reap();
   void drop(ConnectionId id);
-  void end(Nonce nonce);
-  void rememberFailed(Nonce parent, Nonce child);
+  void leave(const Membership& gone);
 
   Socket listener_;
   Socket poller_;
@@ -94,15 +96,19 @@ class AgreementServer {
 
   // The thread's own.
   std::unordered_map<ConnectionId, Client> clients_;
-  std::map<ConnectionId, Deadline> strangers_;  // have not said hello; the oldest has the lowest id
-  std::set<Nonce> awaitsTime_;                  // sessions that may have a deadline
-  std::vector<ConnectionId> doomed_;            // to be dropped, when nobody is looking at them
+  Strangers strangers_;               // have sent no hello
+  std::vector<ConnectionId> doomed_;  // to be dropped, when nobody is looking at them
   ConnectionId nextId_;
 
-  std::mutex mutex_;  // guards what follows, which serve() adds to
-  std::map<Nonce, Session> sessions_;
-  uint64_t served_ = 0;
+  std::mutex mutex_;  // guards what follows, which any thread may add to
+  AgreementSessions sessions_;
   std::thread thread_;
 };
+
+// From now on the server of this process takes the session over from that at `from`; where to. None
+// where that is the same server, or this process cannot serve. Thread-safe.
+Endpoint takeOverAgreement(const Endpoint& from, Nonce nonce, int nRanks);
+// Its ranks have not agreed.
+void forgetAgreement(Nonce nonce);
 
 }  // namespace cinch

@@ -7,11 +7,52 @@ namespace cinch {
 
 AgreementSession AgreementSession::ofChild() {
   AgreementSession session({}, {});
-  session.isChild_ = true;
+  session.kind_ = Kind::ofChild;
   return session;
 }
 
+AgreementSession AgreementSession::takenOver(int nRanks, std::chrono::milliseconds arrivalTime) {
+  AgreementSession session({}, {});
+  session.kind_ = Kind::takenOver;
+  session.arrivals_.time = arrivalTime;
+  session.members_.resize(static_cast<size_t>(nRanks));
+  for (int rank = 0; rank < nRanks; ++rank) {
+    Member& member = session.members_[static_cast<size_t>(rank)];
+    member.hello.rank = rank;
+    member.hello.nRanks = nRanks;
+    member.isAwaited = true;
+  }
+  session.present_ = session.arrivals_.nAwaited = session.members_.size();
+  session.decided_ = true;
+  session.gates_.emplace(session.members_.size());
+  return session;
+}
+
+Result<size_t> AgreementSession::arrive(const Hello& hello, const IpAddress& from) {
+  const auto rank = static_cast<size_t>(hello.rank);
+  if (hello.rank < 0 || rank >= members_.size() || hello.nRanks != members_[rank].hello.nRanks)
+    return errorf(Status::invalidArgument, "there is no rank %d of %d", hello.rank, hello.nRanks);
+  Member& member = members_[rank];
+  if (member.left)
+    return errorf(Status::remoteError, "the other ranks have gone on without this one");
+  if (!member.isAwaited)
+    return errorf(Status::invalidUsage, "%s has greeted twice", rankOnHost(member.hello).c_str());
+  member.hello = hello;
+  member.from = from;
+  member.isAwaited = false;
+  if (arrivals_.due == kNoDeadline) arrivals_.due = deadlineIn(arrivals_.time);
+  if (--arrivals_.nAwaited == 0) arrivals_.due = kNoDeadline;
+  return rank;
+}
+
+void AgreementSession::giveUpOnOthers() {
+  arrivals_.due = kNoDeadline;
+  for (size_t who = 0; who < members_.size(); ++who)
+    if (members_[who].isAwaited) leave(who);
+}
+
 Result<size_t> AgreementSession::join(const Hello& hello, const IpAddress& from) {
+  if (kind_ == Kind::takenOver) return arrive(hello, from);
   CINCH_TRY(admit(hello));
   Member member;
   member.hello = hello;
@@ -44,12 +85,13 @@ bool AgreementSession::allReported() const {
 
 Result<void> AgreementSession::report(size_t who, const Initialised& report) {
   Member& member = members_[who];
-  if (member.reported || isChild_) return errorf(Status::remoteError, "a report out of turn");
+  if (member.reported || kind_ != Kind::ofId)
+    return errorf(Status::remoteError, "a report out of turn");
   member.reported = true;
   if (decided_) return {};
   member.own = report.own;
   member.peers = report.peers;
-  reportsDue_ = std::min(reportsDue_, deadlineIn(reportTime_));
+  reports_.due = std::min(reports_.due, deadlineIn(reports_.time));
   if (allReported()) decide(judged());
   return {};
 }
@@ -88,52 +130,13 @@ Result<void> AgreementSession::publish(size_t who, const Publication& publicatio
 
 Result<void> AgreementSession::pool(size_t who, const Figures& figures) {
   if (!decided_) return errorf(Status::remoteError, "figures before the verdict");
-  if (pools_.count(figures.topic) == 0 && pools_.size() == kMaxOpenPools)
-    return errorf(Status::remoteError, "more than %zu open pools", kMaxOpenPools);
-  OpenPool& pool = pools_[figures.topic];
-  if (pool.nGiven == 0) pool.due = deadlineIn(kPoolTime);
-  if (pool.given.empty()) pool.least.assign(figures.values.size(), kNoFigure);
-  pool.given.resize(members_.size());
-  if (pool.given[who] || pool.least.size() != figures.values.size())
-    return errorf(Status::remoteError, "figures out of turn");
-  pool.given[who] = true;
-  pool.nGiven++;
-  for (size_t i = 0; i < pool.least.size(); ++i)
-    pool.least[i] = std::min(pool.least[i], figures.values[i]);
-  settlePool(figures.topic);
-  return {};
-}
-
-void AgreementSession::settlePool(uint64_t topic) {
-  const auto found = pools_.find(topic);
-  OpenPool& pool = found->second;
-  if (pool.nGiven < present_) return;
-  if (present_ < members_.size()) pool.least.clear();
-  if (!pool.isOver) tellPool(topic, pool);
-  pools_.erase(found);
-}
-
-void AgreementSession::tellPool(uint64_t topic, OpenPool& pool) {
-  broadcasts_.push_back(Pool{topic, std::move(pool.least)});
-  pool.isOver = true;
-}
-
-Deadline AgreementSession::poolsDue() const {
-  Deadline due = kNoDeadline;
-  for (const auto& [topic, pool] : pools_)
-    if (!pool.isOver) due = std::min(due, pool.due);
-  return due;
+  return pools_.add(who, figures, {members_.size(), present_}, broadcasts_);
 }
 
 void AgreementSession::expire() {
   if (!decided_) return decide(judged());
-  for (auto& [topic, pool] : pools_) {
-    if (pool.isOver || Clock::now() < pool.due) continue;
-    const size_t nFigures = pool.least.size();
-    pool.least.clear();
-    tellPool(topic, pool);
-    pool.least.resize(nFigures);
-  }
+  if (arrivals_.due <= Clock::now()) giveUpOnOthers();
+  pools_.expire(broadcasts_);
 }
 
 Result<void> AgreementSession::proposeClosing(const CloseProposal& proposal) {
@@ -163,10 +166,11 @@ void AgreementSession::leave(size_t who) {
   const bool mayHavePublished = decided_ && members_[who].hello.rank == 0;
   members_[who].left = true;
   present_--;
-  if (!decided_ && isChild_) {
+  if (std::exchange(members_[who].isAwaited, false)) --arrivals_.nAwaited;
+  if (!decided_ && kind_ == Kind::ofChild) {
     // It may have stopped waiting and gone on without compression: so must all, those to come too.
     decide({false, leftTooEarly(members_[who].hello), {}});
-  } else if (!decided_ && reportsDue_ != kNoDeadline && allReported()) {
+  } else if (!decided_ && reports_.due != kNoDeadline && allReported()) {
     decide(judged());  // this member's report was all that was waited for
   }
   if (gates_) gates_->giveUp(broadcasts_);
@@ -177,13 +181,7 @@ void AgreementSession::leave(size_t who) {
     open.push_back(number);
   }
   for (uint64_t number : open) settle(number);
-  open.clear();
-  for (auto& [number, pool] : pools_) {
-    if (pool.given[who]) pool.nGiven--;
-    if (pool.nGiven > 0) open.push_back(number);
-  }
-  std::erase_if(pools_, [](const auto& entry) { return entry.second.nGiven == 0; });
-  for (uint64_t number : open) settlePool(number);
+  pools_.leave(who, {members_.size(), present_}, broadcasts_);
 }
 
 std::vector<Message> AgreementSession::takeBroadcasts() {

@@ -6,6 +6,9 @@
 //               child's, until all have said hello or one has left
 //   decided     the verdict has gone out; votes are counted
 //   over        all who came have left
+//
+// One that is taken over begins as decided: its ranks had their handshake elsewhere, and join one
+// by one. What was sent before one joins, it is sent then; who does not join in time has left.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +21,26 @@
 #include "common/result.h"
 #include "interpose/agree/agreement_verdict.h"
 #include "interpose/agree/agreement_wire.h"
+#include "interpose/agree/figure_pools.h"
 #include "interpose/agree/gate_rounds.h"
 
 namespace cinch {
 
 inline constexpr size_t kMaxOpenTopics = 4096;
-// Slots of a communicator pool at the same time, and a rank may be two rounds ahead.
-inline constexpr size_t kMaxOpenPools = 16384;
-// How long after the first rank's figures the others' are waited for.
-inline constexpr std::chrono::seconds kPoolTime{10};
 
 class AgreementSession {
  public:
   // `server` is the server's own address; `reportTime` is how long after the first report the
   // others' are waited for.
   AgreementSession(const IpAddress& server, std::chrono::milliseconds reportTime)
-      : server_(server), reportTime_(reportTime) {}
+      : reports_{server, reportTime} {}
 
   // For a communicator made from another one. All of its ranks run Cinch and come when they like,
   // so that a missing one proves nothing and no reports are made.
   static AgreementSession ofChild();
+  // For `nRanks` ranks that have agreed elsewhere, on compression. `arrivalTime` is how long after
+  // the first one the others may come.
+  static AgreementSession takenOver(int nRanks, std::chrono::milliseconds arrivalTime);
 
   // A rank says hello from `from`: the member's number, or why it is turned away.
   Result<size_t> join(const Hello& hello, const IpAddress& from);
@@ -55,10 +58,15 @@ class AgreementSession {
   void leave(size_t member);
 
   // When expire() has something to do, kNoDeadline for never.
-  Deadline deadline() const { return decided_ ? poolsDue() : reportsDue_; }
+  Deadline deadline() const {
+    return decided_ ? std::min(pools_.due(), arrivals_.due) : reports_.due;
+  }
   // The deadline has passed: decides with the reports that are there, or gives up the figures that
-  // have waited too long for others.
+  // have waited too long for others, or the ranks that have not come.
   void expire();
+  // Whether ranks of a session that was taken over are still to come, and the end of that.
+  bool awaitsMembers() const { return arrivals_.nAwaited > 0; }
+  void giveUpOnOthers();
 
   bool inUse() const { return present_ > 0; }
   bool over() const { return !members_.empty() && present_ == 0; }
@@ -75,33 +83,35 @@ class AgreementSession {
     bool allYes = true;
   };
 
-  struct OpenPool {
-    std::vector<bool> given;  // by member
-    size_t nGiven = 0;        // by members that have not left
-    std::vector<uint64_t> least;
+  // Of real inits that have returned.
+  struct Reports {
+    IpAddress server;
+    std::chrono::milliseconds time{};
     Deadline due = kNoDeadline;
-    bool isOver = false;  // all have been told; what comes now came too late
+  };
+  // Of members of a session that was taken over.
+  struct Arrivals {
+    std::chrono::milliseconds time{};
+    size_t nAwaited = 0;
+    Deadline due = kNoDeadline;
   };
 
-  Deadline poolsDue() const;
-  void tellPool(uint64_t topic, OpenPool& pool);
-  void settlePool(uint64_t topic);
+  Result<size_t> arrive(const Hello& hello, const IpAddress& from);
   Result<void> admit(const Hello& hello);
   bool allReported() const;
-  Verdict judged() const { return judge(members_, server_, conflict_); }
+  Verdict judged() const { return judge(members_, reports_.server, conflict_); }
   void decide(const Verdict& verdict);
   void settle(uint64_t topic);
 
-  IpAddress server_;
-  std::chrono::milliseconds reportTime_;
-  bool isChild_ = false;
+  enum class Kind { ofId, ofChild, takenOver } kind_ = Kind::ofId;
+  Reports reports_;
+  Arrivals arrivals_;
   std::vector<Member> members_;
   size_t present_ = 0;
   std::string conflict_;
-  Deadline reportsDue_ = kNoDeadline;
   bool decided_ = false;
   std::map<uint64_t, Topic> topics_;
-  std::map<uint64_t, OpenPool> pools_;
+  FigurePools pools_;
   std::optional<GateRounds> gates_;  // where the verdict is to compress
   std::vector<Message> broadcasts_;
 };

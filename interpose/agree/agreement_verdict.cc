@@ -250,6 +250,7 @@ Verdict judge(const Members& unordered, const IpAddress& server, const std::stri
   for (const Member& member : members) verdict.hostIds.push_back(member.hello.hostId);
   verdict.links = slowestLinkOf(members);
   verdict.communicator = members[0].hello.communicator;
+  verdict.server = members[0].hello.server;
   return verdict;
 }
 

@@ -13,6 +13,7 @@ namespace cinch {
 struct Member {
   Hello hello;
   IpAddress from;                // where its connection comes from
+  bool isAwaited = false;        // it has agreed elsewhere, and is still to come
   bool left = false;             // its connection has ended
   bool reported = false;         // it has said that its real init returned
   std::vector<IpAddress> own;    // its host's addresses, once reported

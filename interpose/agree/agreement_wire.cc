@@ -11,7 +11,7 @@ namespace cinch {
 namespace {
 
 constexpr uint32_t kFrameMagic = 0x52474143;  // "CAGR"
-constexpr size_t kHeaderBytes = 12;
+constexpr size_t kHeaderBytes = 16;
 
 constexpr size_t kMaxSettings = 4096;
 constexpr size_t kMaxName = 255;
@@ -19,11 +19,12 @@ constexpr size_t kMaxReason = 2048;
 
 constexpr uint32_t kFirstVersionWithParent = 2;
 constexpr uint32_t kFirstVersionWithDevice = 5;
+constexpr uint32_t kFirstVersionWithServer = 7;
 
-static_assert(kMaxHelloBytes > kMaxSettings + 3 * kMaxName + kMaxReason + 80);
+static_assert(kMaxHelloBytes > kMaxSettings + 3 * kMaxName + kMaxReason + 110);
 static_assert(kMaxRankBytes > 2 * kMaxAddresses * 17 + 16);
 static_assert(kMaxRankBytes > kMaxPublished + 16);
-static_assert(kMaxServerBytes > kMaxRanks * sizeof(uint64_t) + kMaxReason + kMaxName + 16);
+static_assert(kMaxServerBytes > kMaxRanks * sizeof(uint64_t) + kMaxReason + kMaxName + 48);
 
 // Stable numbers: the alternatives of Message in order, from 1.
 uint32_t typeOf(const Message& message) {
@@ -50,6 +51,13 @@ class Writer {
       integer(static_cast<uint8_t>(list[i].family));
       bytes_.insert(bytes_.end(), list[i].bytes.begin(), list[i].bytes.end());
     }
+  }
+  // Of a family, or none.
+  void endpoint(const Endpoint& where) {
+    integer(static_cast<uint8_t>(where.address.family));
+    bytes_.insert(bytes_.end(), where.address.bytes.begin(), where.address.bytes.end());
+    integer(where.address.scope);
+    integer(where.port);
   }
   void bytes(const Bytes& value, size_t limit) {
     const size_t n = std::min(value.size(), limit);
@@ -115,6 +123,18 @@ class Reader {
     for (IpAddress& address : list) address = ipAddress();
     return list;
   }
+  Endpoint endpoint() {
+    Endpoint where;
+    const uint8_t family = integer<uint8_t>();
+    require(family == 0 || family == 4 || family == 6);
+    const uint8_t* bytes = take(16);
+    where.address.scope = integer<uint32_t>();
+    where.port = integer<uint16_t>();
+    if (!ok_ || family == 0) return {};
+    where.address.family = static_cast<Family>(family);
+    memcpy(where.address.bytes.data(), bytes, 16);
+    return where;
+  }
   // A count of things of `size` bytes each, all of which are there.
   size_t count(size_t limit, size_t size) {
     size_t n = integer<uint32_t>();
@@ -166,6 +186,7 @@ void write(const HelloMessage& message, Writer& out) {
   out.integer(static_cast<uint8_t>(hello.links));
   out.integer(hello.device);
   out.text(hello.communicator, kMaxName);
+  out.endpoint(hello.server);
 }
 
 Message readHello(Reader& in) {
@@ -187,6 +208,7 @@ Message readHello(Reader& in) {
     hello.device = in.integer<uint64_t>();
     hello.communicator = in.text(kMaxName);
   }
+  if (hello.version >= kFirstVersionWithServer) hello.server = in.endpoint();
   if (hello.version <= kAgreementVersion) in.end();
   return message;
 }
@@ -229,11 +251,6 @@ void write(const Outcome& message, Writer& out) {
 
 void write(const Acknowledged&, Writer&) {}
 
-Message readAcknowledged(Reader& in) {
-  in.end();
-  return Acknowledged{};
-}
-
 void write(const Rejected& message, Writer& out) {
   out.text(message.reason, kMaxReason);
 }
@@ -253,6 +270,7 @@ void write(const Verdict& message, Writer& out) {
   if (!message.compress) return;
   out.integer(static_cast<uint8_t>(message.links));
   out.text(message.communicator, kMaxName);
+  out.endpoint(message.server);
 }
 
 Message readVerdict(Reader& in) {
@@ -264,6 +282,7 @@ Message readVerdict(Reader& in) {
   if (message.compress) {
     message.links = in.links();
     message.communicator = in.text(kMaxName);
+    message.server = in.endpoint();
   }
   in.end();
   return message;
@@ -283,10 +302,13 @@ Message readPublication(Reader& in) {
 }
 
 void write(const PublisherLeft&, Writer&) {}
+void write(const Leave&, Writer&) {}
 
-Message readPublisherLeft(Reader& in) {
+// Of messages that say nothing but that they are there.
+template <class T>
+Message readEmpty(Reader& in) {
   in.end();
-  return PublisherLeft{};
+  return T{};
 }
 
 // Figures and Pool are the same two fields.
@@ -368,19 +390,20 @@ using ReadFunction = Message (*)(Reader&);
 constexpr ReadFunction kReaders[] = {readHello,
                                      readInitialised,
                                      readTopic<Vote>,
-                                     readAcknowledged,
+                                     readEmpty<Acknowledged>,
                                      readRejected,
                                      readVerdict,
                                      readTopic<Outcome>,
                                      readPublication,
-                                     readPublisherLeft,
+                                     readEmpty<PublisherLeft>,
                                      readValues<Figures>,
                                      readValues<Pool>,
                                      readCall<CloseProposal>,
                                      readCall<ClosePrepare>,
                                      readCallAndOpen<ClosePrepared>,
                                      readCall<GateClosed>,
-                                     readCallAndOpen<GateNotClosed>};
+                                     readCallAndOpen<GateNotClosed>,
+                                     readEmpty<Leave>};
 static_assert(std::size(kReaders) == std::variant_size_v<Message>);
 
 }  // namespace
@@ -393,7 +416,7 @@ uint64_t childNonce(uint64_t parent, uint64_t ordinal, int64_t part) {
   return hashBytes(bytes, sizeof bytes);
 }
 
-Bytes encodeMessage(const Message& message) {
+Bytes encodeMessage(const Message& message, Channel channel) {
   Writer payload;
   std::visit([&](const auto& fields) { write(fields, payload); }, message);
   Bytes body = payload.take();
@@ -401,6 +424,7 @@ Bytes encodeMessage(const Message& message) {
   frame.integer(kFrameMagic);
   frame.integer(typeOf(message));
   frame.integer(static_cast<uint32_t>(body.size()));
+  frame.integer(channel);
   Bytes bytes = frame.take();
   bytes.insert(bytes.end(), body.begin(), body.end());
   return bytes;
@@ -412,28 +436,28 @@ void MessageReader::append(const uint8_t* bytes, size_t n) {
   bytes_.insert(bytes_.end(), bytes, bytes + n);
 }
 
-Result<std::optional<Message>> MessageReader::next() {
+Result<std::optional<Frame>> MessageReader::next() {
   const uint8_t* frame = bytes_.data() + done_;
   size_t there = bytes_.size() - done_;
-  if (there == 0) return std::optional<Message>();
-  // A stranger is recognised by its first bytes, not after twelve that may never come.
+  if (there == 0) return std::optional<Frame>();
+  // A stranger is recognised by its first bytes, not after sixteen that may never come.
   uint8_t magic[4];
   storeLittle(kFrameMagic, magic);
   if (memcmp(frame, magic, std::min<size_t>(there, 4)) != 0) {
     return errorf(Status::remoteError, "it does not speak Cinch's agreement protocol");
   }
-  if (there < kHeaderBytes) return std::optional<Message>();
+  if (there < kHeaderBytes) return std::optional<Frame>();
   uint32_t type = loadLittle<uint32_t>(frame + 4);
   uint32_t n = loadLittle<uint32_t>(frame + 8);
   if (type == 0 || type > std::size(kReaders) || n > maxPayload_) {
     return errorf(Status::remoteError, "a message of type %u and %u bytes is refused", type, n);
   }
-  if (there < kHeaderBytes + n) return std::optional<Message>();
+  if (there < kHeaderBytes + n) return std::optional<Frame>();
   Reader in(frame + kHeaderBytes, n);
   Message message = kReaders[type - 1](in);
   if (!in.ok()) return errorf(Status::remoteError, "a message of type %u is malformed", type);
   done_ += kHeaderBytes + n;
-  return std::optional(std::move(message));
+  return std::optional(Frame{loadLittle<uint32_t>(frame + 12), std::move(message)});
 }
 
 }  // namespace cinch

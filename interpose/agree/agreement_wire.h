@@ -4,13 +4,15 @@
 //   0       4      magic "CAGR"
 //   4       4      type
 //   8       4      n, bytes of payload
-//   12      n      payload
+//   12      4      channel: which rank of the connecting process, on which communicator
+//   16      n      payload
 //
 // A payload is its message's fields in order: integers little-endian, a text or a list after its
 // length or count. A hello's fields never change from version to version, so that ranks of
 // different versions can name each other; a later version may only append: version 2 has `parent`,
 // and leaves empty the text after the host's name, in which version 1 named its process; version 5
-// has the links of its device, and a name for the communicator.
+// has the links of its device, and a name for the communicator; version 7 has where its process
+// serves.
 #pragma once
 
 #include <cstdint>
@@ -106,16 +108,30 @@ struct Outcome {
 // Rank 0 has left: nothing will be published any more.
 struct PublisherLeft {};
 
+// Rank to server: it has no more use for the session. So has everybody whose connection ends.
+struct Leave {};
+
 // The nonce of the session of a communicator made from that of `parent` (Agreement::greetChild).
 uint64_t childNonce(uint64_t parent, uint64_t ordinal, int64_t part);
 
 using Bytes = std::vector<uint8_t>;
 using Message = std::variant<HelloMessage, Initialised, Vote, Acknowledged, Rejected, Verdict,
                              Outcome, Publication, PublisherLeft, Figures, Pool, CloseProposal,
-                             ClosePrepare, ClosePrepared, GateClosed, GateNotClosed>;
+                             ClosePrepare, ClosePrepared, GateClosed, GateNotClosed, Leave>;
+
+// Two processes have one connection, whatever the number of their ranks and communicators: a
+// channel is what one rank of the connecting process has to do with one session. That process
+// numbers them.
+using Channel = uint32_t;
+inline constexpr Channel kFirstChannel = 1;
+
+struct Frame {
+  Channel channel = 0;
+  Message message;
+};
 
 // A whole frame. Texts and lists beyond their limits are cut.
-Bytes encodeMessage(const Message& message);
+Bytes encodeMessage(const Message& message, Channel channel = kFirstChannel);
 
 // Takes bytes as they arrive and gives messages as they complete.
 class MessageReader {
@@ -126,7 +142,7 @@ class MessageReader {
 
   // The next whole message, none where bytes are missing. An error is final: what was sent is not
   // this protocol. Every text in a message is printable and bounded.
-  Result<std::optional<Message>> next();
+  Result<std::optional<Frame>> next();
 
  private:
   Bytes bytes_;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "common/signals_blocked.h"
 
@@ -82,29 +83,17 @@ Result<ControlReader*> ControlReader::start() {
   return reader.release();
 }
 
-Result<uint64_t> ControlReader::add(int fd, Connection& connection) {
+Result<uint64_t> ControlReader::add(int fd, std::shared_ptr<Connection> connection) {
   std::lock_guard lock(mutex_);
   if (lost_) return errorf(Status::systemError, "control channel: its thread has ended");
   const uint64_t id = nextId_++;
   CINCH_TRY(controlPoller(poller_, EPOLL_CTL_ADD, fd, id, EPOLLIN));
-  watched_.emplace(id, Watched{fd, &connection});
+  watched_.emplace(id, Watched{fd, std::move(connection)});
   return id;
 }
 
 Result<void> ControlReader::watchOutput(uint64_t id, int fd, bool on) {
   return controlPoller(poller_, EPOLL_CTL_MOD, fd, id, on ? EPOLLIN | EPOLLOUT : EPOLLIN);
-}
-
-void ControlReader::remove(uint64_t id) {
-  std::unique_lock lock(mutex_);
-  const auto found = watched_.find(id);
-  if (found != watched_.end()) {
-    // Explicitly, as a forked child may hold a copy of the descriptor: closing is not enough. It
-    // fails where the thread has done so already.
-    static_cast<void>(controlPoller(poller_, EPOLL_CTL_DEL, found->second.fd, id, 0));
-    watched_.erase(found);
-  }
-  idle_.wait(lock, [&] { return busy_ != id; });
 }
 
 void ControlReader::run() {
@@ -116,40 +105,33 @@ void ControlReader::run() {
   }
 }
 
+ControlReader::Watched ControlReader::find(uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = watched_.find(id);
+  return found == watched_.end() ? Watched{} : found->second;
+}
+
 void ControlReader::handle(uint64_t id, uint32_t events) {
-  Watched watched{};
-  {
-    std::lock_guard lock(mutex_);
-    const auto found = watched_.find(id);
-    if (found == watched_.end()) return;  // removed since
-    watched = found->second;
-    busy_ = id;
-  }
+  const Watched watched = find(id);
+  if (watched.connection == nullptr) return;
   bool good = true;
   if (events & EPOLLOUT) good = watched.connection->onWritable();
   if (good && (events & ~static_cast<uint32_t>(EPOLLOUT))) good = watched.connection->onReadable();
-  std::lock_guard lock(mutex_);
-  // An ended connection stays readable for ever and would keep this thread awake.
-  if (!good && watched_.count(id) != 0) {
-    static_cast<void>(controlPoller(poller_, EPOLL_CTL_DEL, watched.fd, id, 0));
-  }
-  busy_ = 0;
-  idle_.notify_all();
+  if (good) return;
+  // Explicitly, as a forked child may hold a copy of the descriptor: closing is not enough.
+  static_cast<void>(controlPoller(poller_, EPOLL_CTL_DEL, watched.fd, id, 0));
+  const std::lock_guard lock(mutex_);
+  watched_.erase(id);
 }
 
 void ControlReader::loseAll(const char* cause) {
-  std::unique_lock lock(mutex_);
-  lost_ = true;
-  while (!watched_.empty()) {
-    const auto [id, watched] = *watched_.begin();
-    watched_.erase(watched_.begin());
-    busy_ = id;
-    lock.unlock();
-    watched.connection->onLost(cause);
-    lock.lock();
-    busy_ = 0;
-    idle_.notify_all();
+  std::map<uint64_t, Watched> watched;
+  {
+    const std::lock_guard lock(mutex_);
+    lost_ = true;
+    watched.swap(watched_);
   }
+  for (const auto& [id, each] : watched) each.connection->onLost(cause);
 }
 
 }  // namespace cinch

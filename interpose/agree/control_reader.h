@@ -4,9 +4,9 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "common/network/socket.h"
@@ -26,7 +26,7 @@ class ControlReader {
    public:
     virtual ~Connection() = default;
     // There is something to receive, or the connection has ended. False: it is of no more use, and
-    // is not watched any longer.
+    // the reader lets go of it.
     virtual bool onReadable() = 0;
     // Called only while watchOutput() is on.
     virtual bool onWritable() = 0;
@@ -37,34 +37,31 @@ class ControlReader {
   // This process's reader, started by the first call. A forked child starts one of its own.
   static Result<ControlReader*> ofProcess();
 
-  // Watches `fd` for `connection`, which must outlive remove(). The number names it here and is
-  // never used again.
-  Result<uint64_t> add(int fd, Connection& connection);
+  // Watches `fd`, which the connection must keep open, until that is of no more use. The number
+  // names it here and is never used again.
+  Result<uint64_t> add(int fd, std::shared_ptr<Connection> connection);
   // Also calls onWritable() as soon as the kernel takes more, or no longer. Takes no lock.
   Result<void> watchOutput(uint64_t id, int fd, bool on);
-  // When it returns, the thread is done with the connection. Not from the thread itself.
-  void remove(uint64_t id);
 
  private:
   struct Watched {
-    int fd;
-    Connection* connection;
+    int fd = -1;
+    std::shared_ptr<Connection> connection;
   };
 
   explicit ControlReader(Socket poller) : poller_(std::move(poller)) {}
   static Result<ControlReader*> start();
   void run();
   void handle(uint64_t id, uint32_t events);
+  Watched find(uint64_t id);
   void loseAll(const char* cause);
 
   Socket poller_;
   std::atomic<bool> lost_ = false;  // the thread has ended: the program closed the descriptor
 
   std::mutex mutex_;  // guards what follows
-  std::condition_variable idle_;
   std::map<uint64_t, Watched> watched_;
   uint64_t nextId_ = 1;
-  uint64_t busy_ = 0;  // the connection that the thread is looking at, 0 for none
 };
 
 }  // namespace cinch

@@ -5,7 +5,7 @@
 //   88      1      family: 4 or 6
 //   89      1      0
 //   90      2      port
-//   92      4      0
+//   92      4      scope of a link-local IPv6 address, as NCCL hands it on; else 0
 //   96      16     address in network order; IPv4 in the first four, then 0
 //   112     8      nonce: known to those who were given the id and to nobody else
 //   120     8      checksum (FNV-1a) of bytes 0 to 119

@@ -93,7 +93,8 @@ std::unique_ptr<Joining> Joining::byId(const RealNccl& real, const ncclUniqueId&
   if (nRanks == 1) return passing("one rank");
   if (!hasAgreementStamp(idBytes(id))) return passing(whyUnstamped());
   std::unique_ptr<Joining> joining(new Joining);
-  const Hello hello = joining->prepare(real, rank, nRanks);
+  Hello hello = joining->prepare(real, rank, nRanks);
+  if (rank == 0) hello.server = offerToServe(idBytes(id), nRanks);
   joining->accept(Agreement::greet(idBytes(id), hello, agreeTimeout()));
   return joining;
 }
@@ -102,7 +103,8 @@ std::unique_ptr<Joining> Joining::byParent(const RealNccl& real, const Agreement
                                            uint64_t ordinal, int64_t part, int rank, int nRanks) {
   if (nRanks == 1) return passing("one rank");
   std::unique_ptr<Joining> joining(new Joining);
-  const Hello hello = joining->prepare(real, rank, nRanks);
+  Hello hello = joining->prepare(real, rank, nRanks);
+  if (rank == 0) hello.server = Agreement::offerToServe(parent, ordinal, part, nRanks);
   joining->accept(Agreement::greetChild(parent, ordinal, part, hello, agreeTimeout()));
   return joining;
 }

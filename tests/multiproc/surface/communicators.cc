@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <thread>
 
@@ -387,6 +389,78 @@ void currentDeviceIsKept(const World& world) {
   CHECK(ncclCommDestroy(comm));
 }
 
+// A rank's process ends; the others go on when the kernel has closed all that it had.
+void leavePid(const World& world) {
+  std::ofstream(world.folder + "/pid.new") << getpid() << std::endl;
+  std::filesystem::rename(world.folder + "/pid.new", world.folder + "/pid");
+}
+
+void awaitEndOfPid(const World& world) {
+  pid_t pid = 0;
+  while (!(std::ifstream(world.folder + "/pid") >> pid))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (std::string text = "R"; text == "R" || text == "S" || text == "D";) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+    if (!(stat >> text >> text >> text)) return;
+  }
+}
+
+constexpr int kLong = 60;  // calls, which is more than what any decision of Cinch's takes
+
+// Some of them are compressed, if that is faster.
+void reduceSomehow(ncclComm_t comm, int rank, const std::vector<int>& members,
+                   const std::string& label, int nCalls = kCalls) {
+  const cudaStream_t stream = makeStream();
+  Buffers buffers;
+  auto& [in, out] = buffers;
+  for (int call = 0; call < nCalls; ++call) {
+    in.fill(rank, call, stream);
+    CHECK(ncclAllReduce(in.data(), out.data(), kCount, ncclFloat32, ncclSum, comm, stream));
+    await(comm, stream);
+    const auto values = out.read(stream);
+    expectNear(values, sumOf(members, call), label + std::to_string(call));
+    expectSameEverywhere(values, label + std::to_string(call));
+  }
+  CHECK(cudaStreamDestroy(stream));
+}
+
+// The process of the world's rank 0, which made its id, is no rank of the communicator that was
+// made from it, and ends.
+void makerOfTheParentLeaves(const World& world) {
+  const ncclComm_t comm = makeWorldComm(world);
+  reduceSomehow(comm, world.rank, everybody(world), "world");
+  ncclComm_t rest = nullptr;
+  CHECK(ncclCommSplit(comm, world.rank == 0 ? NCCL_SPLIT_NOCOLOR : 7, 0, &rest, nullptr));
+  if (world.rank == 0) return leavePid(world);
+  reduceSomehow(rest, world.rank, {1, 2}, "rest");
+  awaitEndOfPid(world);
+  reduceSomehow(rest, world.rank, {1, 2}, "long", kLong);
+  ncclComm_t again = nullptr;
+  CHECK(ncclCommSplit(rest, 0, -world.rank, &again, nullptr));
+  reduceSomehow(again, world.rank, {2, 1}, "again");
+  CHECK(ncclCommDestroy(again));
+  CHECK(ncclCommDestroy(rest));
+}
+
+// The process that makes the id is no rank at all, and ends when all ranks have what they need of
+// it.
+void makerIsNoRank(const World& world) {
+  const ncclUniqueId id = shareId(world, "made-elsewhere", world.rank == 2);
+  if (world.rank == 2) {
+    while (!std::filesystem::exists(world.folder + "/made"))
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return leavePid(world);
+  }
+  ncclComm_t comm = nullptr;
+  CHECK(ncclCommInitRank(&comm, 2, id, world.rank));
+  reduceSomehow(comm, world.rank, {0, 1}, "early");
+  if (world.rank == 0) std::ofstream(world.folder + "/made");
+  awaitEndOfPid(world);
+  reduceSomehow(comm, world.rank, {0, 1}, "long", kLong);
+  CHECK(ncclCommDestroy(comm));
+}
+
 }  // namespace
 
 const std::vector<Case>& communicatorCases() {
@@ -410,6 +484,8 @@ const std::vector<Case>& communicatorCases() {
       {"communicator-revoke", 2, revoke},
       {"communicator-one-rank", 1, oneRank},
       {"communicator-current-device", 2, currentDeviceIsKept},
+      {"communicator-maker-of-the-parent-leaves", 3, makerOfTheParentLeaves},
+      {"communicator-maker-is-no-rank", 3, makerIsNoRank},
   };
   return cases;
 }

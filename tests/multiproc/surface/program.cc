@@ -172,6 +172,11 @@ void expectCompressed(const std::vector<float>& values, const Exact& exact,
   if (!(found >= kCompressedFloor)) fail(label + ": not compressed");
 }
 
+void expectNear(const std::vector<float>& values, const Exact& exact, const std::string& label) {
+  const double found = nmse(values, exact);
+  if (!(found <= kCompressedBound)) fail(label + ": wrong, NMSE " + std::to_string(found));
+}
+
 void expectStep(int call, const std::vector<float>& values, const Exact& exact,
                 const std::string& label) {
   const std::string name = label + " call " + std::to_string(call);

@@ -77,6 +77,8 @@ void expectExact(const std::vector<float>& values, const Exact& exact, const std
 // Fails unless the values are near `exact`, and not exactly it: they went through the codec.
 void expectCompressed(const std::vector<float>& values, const Exact& exact,
                       const std::string& label);
+// Fails unless the values are near `exact`, or exactly it.
+void expectNear(const std::vector<float>& values, const Exact& exact, const std::string& label);
 // Compressed from call `kWarmup` on, exact before.
 constexpr int kWarmup = 3;
 void expectStep(int call, const std::vector<float>& values, const Exact& exact,

@@ -34,7 +34,9 @@ EXACT = {"operation-all-gather", "operation-integers", "operation-zero-and-small
          "communicator-abort-while-getting-ready"}
 # Some of their communicators are, where two ranks share a host: these pass.
 ON_ONE_HOST = {"communicator-split-of-a-split", "group-cycle-of-memberships",
-               "group-overlapping-memberships"}
+               "group-overlapping-memberships", "communicator-maker-is-no-rank"}
+# The last process is no rank.
+WITH_A_MAKER = {"communicator-maker-is-no-rank"}
 DEADLINE = 90
 LARGE_DEADLINE = 1500
 
@@ -101,10 +103,21 @@ class Surface(OutcomeTest):
             self.check_outcomes(outcomes)
             counts = compressed_calls(folder)
         self.assertEqual(len(counts), ranks)
+        if case in WITH_A_MAKER:
+            self.assertEqual(counts.pop(), 0)
         if case in EXACT:
             self.assertEqual(counts, [0] * ranks)
         else:
             self.assertGreater(min(counts), 0, "nothing was compressed")
+
+
+class MakerTest(OutcomeTest):
+    def test_communicator_maker_is_missed_by_nobody_while_ranks_choose(self):
+        for case in ("communicator-maker-of-the-parent-leaves", "communicator-maker-is-no-rank"):
+            settings = {**environment_of(case), "CINCH_STRATEGY": "auto", "CINCH_CODEC": "auto"}
+            with self.subTest(case), tempfile.TemporaryDirectory() as folder:
+                outcomes = launch(PROGRAM, case, 3, folder, PRELOAD, settings)
+                self.check_outcomes(outcomes)
 
 
 def add_cases():

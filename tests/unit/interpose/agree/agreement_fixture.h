@@ -57,13 +57,23 @@ inline size_t openDescriptors() {
   return n;
 }
 
+// Once the process's reader has closed the connections of the test before, whose ends it sees
+// later.
+inline size_t settledDescriptors() {
+  for (size_t before = openDescriptors();;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const size_t now = openDescriptors();
+    if (now == before) return now;
+    before = now;
+  }
+}
+
 class AgreementFixture : public ::testing::Test {
  protected:
   void SetUp() override {
     limits_.helloTime = std::chrono::milliseconds(300);
     limits_.reportTime = std::chrono::milliseconds(200);
     ASSERT_TRUE(ControlReader::ofProcess().ok());  // its descriptor is the process's, not a test's
-    descriptorsBefore_ = openDescriptors();
     startServer();
   }
 
@@ -142,7 +152,6 @@ class AgreementFixture : public ::testing::Test {
     return verdicts[0];
   }
 
-  size_t descriptorsBefore_ = 0;
   ServerLimits limits_;
   std::unique_ptr<AgreementServer> server_;
 };

@@ -51,7 +51,7 @@ TEST_F(AgreementTest, EveryKindOfDifferenceIsNamed) {
        },
        "rank 2 on host host-2 has other settings: CINCH_CODEC=q4 there, q8 on rank 0"},
       {[](Hello& hello) { hello.version = 9; },
-       "Cinch versions differ: rank 2 on host host-2 has 9, rank 0 on host host-0 has 6"},
+       "Cinch versions differ: rank 2 on host host-2 has 9, rank 0 on host host-0 has 7"},
       {[](Hello& hello) { hello.refusal = "non-blocking communicator"; },
        "rank 2 on host host-2 cannot take part: non-blocking communicator"},
       {[](Hello& hello) { hello.nRanks = 4; },

@@ -10,6 +10,8 @@
 namespace cinch {
 namespace {
 
+constexpr size_t kHeaderBytes = 16;
+
 MessageReader readerOf(const Bytes& bytes, uint32_t limit = kMaxServerBytes) {
   MessageReader reader;
   reader.setLimit(limit);
@@ -24,9 +26,9 @@ T decoded(const Bytes& bytes) {
   auto message = reader.next();
   EXPECT_TRUE(message.ok()) << message.error().message;
   if (!message.ok() || !message.value()) return {};
-  EXPECT_TRUE(std::holds_alternative<T>(*message.value()));
+  EXPECT_TRUE(std::holds_alternative<T>(message.value()->message));
   EXPECT_FALSE(reader.next().value());
-  return std::get<T>(*message.value());
+  return std::get<T>(message.value()->message);
 }
 
 Hello linkedHello() {
@@ -34,6 +36,7 @@ Hello linkedHello() {
   hello.links = Links::nvlink;
   hello.device = 0xd1d2d3d4;
   hello.communicator = "process5.comm1";
+  hello.server = {ipv4(10, 0, 0, 9), 4001};
   return hello;
 }
 
@@ -50,7 +53,7 @@ Message sample(size_t type) {
     case 4:
       return Rejected{"because"};
     case 5:
-      return Verdict{true, "", {1, 2, 3}, Links::pcie, "comm0"};
+      return Verdict{true, "", {1, 2, 3}, Links::pcie, "comm0", {ipv4(10, 0, 0, 4), 4000}};
     case 6:
       return Outcome{9, false};
     case 7:
@@ -69,8 +72,10 @@ Message sample(size_t type) {
       return ClosePrepared{17, 18, kNeverCloses};
     case 14:
       return GateClosed{19, 20};
-    default:
+    case 15:
       return GateNotClosed{21, 22, 23};
+    default:
+      return Leave{};
   }
 }
 constexpr size_t kTypes = std::variant_size_v<Message>;
@@ -92,6 +97,22 @@ TEST(AgreementWire, HelloComesBack) {
   EXPECT_EQ(got.hello.links, Links::nvlink);
   EXPECT_EQ(got.hello.device, sent.hello.device);
   EXPECT_EQ(got.hello.communicator, "process5.comm1");
+  EXPECT_EQ(got.hello.server, sent.hello.server);
+}
+
+TEST(AgreementWire, AFrameKeepsItsChannel) {
+  for (const Channel channel : {Channel{0}, kFirstChannel, Channel{0xfedcba98}}) {
+    MessageReader reader = readerOf(encodeMessage(Leave{}, channel));
+    EXPECT_EQ(reader.next().value()->channel, channel);
+  }
+}
+
+TEST(AgreementWire, AServerKeepsTheScopeOfItsAddress) {
+  HelloMessage sent{1, linkedHello()};
+  sent.hello.server.address = {Family::ipv6, {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1}, 7};
+  const Endpoint got = decoded<HelloMessage>(encodeMessage(sent)).hello.server;
+  EXPECT_EQ(got, sent.hello.server);
+  EXPECT_EQ(got.address.scope, 7u);
 }
 
 TEST(AgreementWire, TheOthersComeBack) {
@@ -110,6 +131,7 @@ TEST(AgreementWire, TheOthersComeBack) {
   EXPECT_EQ(verdict.hostIds, (std::vector<uint64_t>{1, 2, 3}));
   EXPECT_EQ(verdict.links, Links::pcie);
   EXPECT_EQ(verdict.communicator, "comm0");
+  EXPECT_EQ(verdict.server.text(), "10.0.0.4:4000");
   Publication said = decoded<Publication>(encodeMessage(sample(7)));
   EXPECT_TRUE(said.topic == 11 && said.bytes == Bytes({1, 2, 3, 0, 255}));
   EXPECT_TRUE(decoded<Publication>(encodeMessage(Publication{1, {}})).bytes.empty());
@@ -190,7 +212,7 @@ TEST(AgreementWire, MessagesMayArriveInAnyPieces) {
         auto message = reader.next();
         ASSERT_TRUE(message.ok());
         if (!message.value()) break;
-        got.push_back(message.value()->index());
+        got.push_back(message.value()->message.index());
       }
     }
     ASSERT_EQ(got, types);
@@ -208,8 +230,8 @@ TEST(AgreementWire, StrangersAreRecognisedByTheirFirstByte) {
 
 TEST(AgreementWire, LongPayloadsAreRefusedFromTheHeaderAlone) {
   Bytes frame = encodeMessage(sample(0));
-  EXPECT_TRUE(readerOf(frame, static_cast<uint32_t>(frame.size() - 12)).next().ok());
-  frame.resize(12);
+  EXPECT_TRUE(readerOf(frame, static_cast<uint32_t>(frame.size() - kHeaderBytes)).next().ok());
+  frame.resize(kHeaderBytes);
   EXPECT_FALSE(readerOf(frame, 50).next().ok());
   for (uint8_t type : {0, 8, 255}) {
     Bytes bad = encodeMessage(sample(3));
@@ -222,8 +244,8 @@ TEST(AgreementWire, LongPayloadsAreRefusedFromTheHeaderAlone) {
 TEST(AgreementWire, TruncatedPayloadsAreRefused) {
   for (size_t type = 0; type < kTypes; ++type) {
     Bytes frame = encodeMessage(sample(type));
-    for (size_t n = 0; n + 12 < frame.size(); ++n) {
-      Bytes cut(frame.begin(), frame.begin() + 12 + static_cast<ptrdiff_t>(n));
+    for (size_t n = 0; n + kHeaderBytes < frame.size(); ++n) {
+      Bytes cut(frame.begin(), frame.begin() + static_cast<ptrdiff_t>(kHeaderBytes + n));
       cut[8] = static_cast<uint8_t>(n);
       cut[9] = static_cast<uint8_t>(n >> 8);
       EXPECT_FALSE(readerOf(cut).next().ok()) << "type " << type << " cut to " << n;
@@ -252,7 +274,8 @@ Bytes without(Bytes frame, size_t nBytes) {
   frame[8] = static_cast<uint8_t>(frame[8] - nBytes);
   return frame;
 }
-// The links, the device, and a name that is empty.
+// Where it serves; the links, the device, and a name that is empty.
+constexpr size_t kServerBytes = 1 + 16 + sizeof(uint32_t) + sizeof(uint16_t);
 constexpr size_t kDeviceBytes = sizeof(uint8_t) + sizeof(uint64_t) + sizeof(uint32_t);
 
 Hello unnamedHello() {
@@ -266,7 +289,7 @@ TEST(AgreementWire, AHelloOfVersionFourSaysNothingOfLinks) {
   fourth.hello.version = 4;
   const Bytes frame = encodeMessage(fourth);
   EXPECT_FALSE(readerOf(frame).next().ok()) << "it ends before the links";
-  const HelloMessage got = decoded<HelloMessage>(without(frame, kDeviceBytes));
+  const HelloMessage got = decoded<HelloMessage>(without(frame, kDeviceBytes + kServerBytes));
   EXPECT_EQ(got.parent, 0x123456u);
   EXPECT_EQ(got.hello.links, Links::unknown);
   EXPECT_EQ(got.hello.settings, fourth.hello.settings);
@@ -274,7 +297,7 @@ TEST(AgreementWire, AHelloOfVersionFourSaysNothingOfLinks) {
 
 TEST(AgreementWire, LinksOfAKindToComeAreUnknown) {
   Bytes frame = encodeMessage(HelloMessage{7, unnamedHello(), 0x123456});
-  frame[frame.size() - kDeviceBytes] = 3;
+  frame[frame.size() - kDeviceBytes - kServerBytes] = 3;
   EXPECT_EQ(decoded<HelloMessage>(frame).hello.links, Links::unknown);
 }
 
@@ -282,7 +305,7 @@ TEST(AgreementWire, LinksOfAKindToComeAreUnknown) {
 TEST(AgreementWire, ANoSaysNothingOfLinks) {
   const Bytes plain = encodeMessage(Verdict{false, "why", {}});
   EXPECT_EQ(encodeMessage(Verdict{false, "why", {}, Links::nvlink, "comm0"}), plain);
-  EXPECT_EQ(plain.size(), 12u + 1 + 4 + 3 + 4);
+  EXPECT_EQ(plain.size(), kHeaderBytes + 1 + 4 + 3 + 4);
 }
 
 // Version 1 ended a hello with its settings, and is still understood well enough to be named.
@@ -291,7 +314,7 @@ TEST(AgreementWire, AHelloOfVersionOneHasNoParent) {
   first.hello.version = 1;
   Bytes frame = encodeMessage(first);
   EXPECT_FALSE(readerOf(frame).next().ok()) << "it ends before the parent";
-  frame = without(frame, sizeof(uint64_t) + kDeviceBytes);
+  frame = without(frame, sizeof(uint64_t) + kDeviceBytes + kServerBytes);
   HelloMessage got = decoded<HelloMessage>(frame);
   EXPECT_EQ(got.parent, kNoParent);
   EXPECT_EQ(got.hello.rank, 1);
@@ -323,7 +346,7 @@ TEST(AgreementWire, DamagedFramesNeverDoHarm) {
   for (int round = 0; round < 60000; ++round) {
     Bytes frame = encodeMessage(sample(random() % kTypes));
     for (unsigned flips = 1 + random() % 4; flips > 0; --flips) {
-      size_t at = random() % 4 == 0 ? random() % 12 : random() % frame.size();
+      size_t at = random() % 4 == 0 ? random() % kHeaderBytes : random() % frame.size();
       frame[at] = static_cast<uint8_t>(random() % 3 == 0 ? 255 : random());
     }
     if (random() % 8 == 0) frame.resize(random() % (frame.size() + 1));
@@ -348,7 +371,7 @@ TEST(AgreementWire, RandomPayloadsNeverDoHarm) {
     MessageReader reader = readerOf(frame);
     auto message = reader.next();
     if (!message.ok() || !message.value()) continue;
-    if (const auto* report = std::get_if<Initialised>(&*message.value())) {
+    if (const auto* report = std::get_if<Initialised>(&message.value()->message)) {
       ASSERT_LE(report->peers.size(), kMaxAddresses);
     }
   }

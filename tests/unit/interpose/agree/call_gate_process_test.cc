@@ -175,20 +175,24 @@ OWN_PROCESS_TEST(CallGateProcess, TheReaderDoesNotKeepAProcessAlive) {
 }
 
 #ifndef __SANITIZE_ADDRESS__  // which needs descriptors of its own to look at an object
-// With no descriptor left the rank passes, as for other errors.
-OWN_PROCESS_TEST(CallGateProcess, WithoutAReaderARankDoesNotJoin) {
-  Server server;
-  Child child([&] {
-    const int next = dup(0);
-    const rlimit few{static_cast<rlim_t>(next) + 1, static_cast<rlim_t>(next) + 1};
-    ::close(next);
-    if (setrlimit(RLIMIT_NOFILE, &few) != 0) return 1;
-    // One descriptor: enough for the connection, not for the reader.
-    auto joined = Agreement::greet(server.id().data(), makeHello(0, 1), kTestSeconds);
-    if (joined.ok()) return 2;
-    return joined.error().message.find("control channel: epoll") == std::string::npos ? 3 : 0;
-  });
-  EXPECT_EQ(child.wait(), 0);
+// With no descriptor left, for the reader or for the connection, the rank passes, as for other
+// errors.
+OWN_PROCESS_TEST(CallGateProcess, WithoutDescriptorsARankDoesNotJoin) {
+  for (const auto& [nLeft, cause] :
+       {std::pair<rlim_t, const char*>(0, "control channel: epoll"), {1, "ulimit -n"}}) {
+    Server server;
+    Child child([&server, nLeft = nLeft, cause = cause] {
+      const int next = dup(0);
+      const rlim_t most = static_cast<rlim_t>(next) + nLeft;
+      const rlimit few{most, most};
+      ::close(next);
+      if (setrlimit(RLIMIT_NOFILE, &few) != 0) return 1;
+      auto joined = Agreement::greet(server.id().data(), makeHello(0, 1), kTestSeconds);
+      if (joined.ok()) return 2;
+      return joined.error().message.find(cause) == std::string::npos ? 3 : 0;
+    });
+    EXPECT_EQ(child.wait(), 0);
+  }
 }
 #endif
 

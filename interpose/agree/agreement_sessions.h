@@ -1,0 +1,88 @@
+// The sessions that one server keeps: those of the ids that its process has made, those of
+// communicators made from theirs, and those that its process takes over as rank 0. No sockets, no
+// threads.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "common/network/socket.h"
+#include "common/result.h"
+#include "interpose/agree/agreement_session.h"
+
+namespace cinch {
+
+struct SessionLimits {
+  size_t maxIds = 16384;    // sessions; beyond, the oldest that nobody has used is forgotten
+  size_t maxFailed = 4096;  // remembered children of one parent
+};
+
+using Nonce = uint64_t;
+using ConnectionId = uint64_t;  // never used twice, so that a late event hits nobody else
+
+// Where a member is spoken to.
+struct Seat {
+  ConnectionId connection = 0;  // 0: nowhere yet
+  Channel channel = 0;
+};
+
+struct Session {
+  explicit Session(AgreementSession fresh, Nonce parent = kNoParent)
+      : state(std::move(fresh)), parent(parent) {}
+
+  bool isUnused() const { return seats.empty(); }
+  // A member has joined: what it is to be sent, since all others have been.
+  std::vector<Message> seat(size_t member, const Seat& where);
+  // What all members are to be sent now. Kept for those that are still to come.
+  std::vector<Message> takeBroadcasts();
+
+  AgreementSession state;
+  std::vector<Seat> seats;    // by member
+  std::vector<Message> kept;  // while members are awaited
+  size_t keptBytes = 0;
+  uint64_t serial = 0;  // counts the sessions of this server
+  Nonce parent;
+  std::set<Nonce> failed;  // children that ended while ranks were still to come
+};
+
+class AgreementSessions {
+ public:
+  explicit AgreementSessions(const SessionLimits& limits) : limits_(limits) {}
+
+  // Begins one that ranks may join. Fails where all there is room for are in use.
+  Result<void> begin(Nonce nonce, Session session);
+  // Forgets one that nobody has joined.
+  void forgetUnused(Nonce nonce);
+
+  // A rank's hello from `from`: its number as a member, or why it is turned away. Begins the
+  // session of a communicator made from another one.
+  Result<size_t> join(const HelloMessage& message, const IpAddress& from);
+  // Null where there is none.
+  Session* find(Nonce nonce);
+  // A member has left. The session ends with the last one.
+  void leave(Nonce nonce, size_t member);
+
+  // When expire() has something to do for a session that awaitsTime() was called for.
+  void awaitsTime(Nonce nonce) { awaitsTime_.insert(nonce); }
+  Deadline deadline();
+  // The sessions whose deadlines have passed, which have done what was due.
+  std::vector<Nonce> expire();
+  // Ends a session that is over.
+  void endIfOver(Nonce nonce);
+
+ private:
+  bool makeRoom();
+  void erase(Nonce nonce);
+  Error noRoom() const;
+  Result<size_t> beginChild(const HelloMessage& message, const IpAddress& from);
+  void rememberFailed(Nonce parent, Nonce child);
+
+  SessionLimits limits_;
+  std::map<Nonce, Session> sessions_;
+  std::set<Nonce> awaitsTime_;  // those that may have a deadline
+  uint64_t nBegun_ = 0;
+};
+
+}  // namespace cinch
