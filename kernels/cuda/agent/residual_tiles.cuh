@@ -70,6 +70,7 @@ class Int8Residual {
   }
 
   __device__ void store(uint32_t tile, TileExtent extent, const TileValues& values) {
+    __syncwarp();  // all lanes have read the metadata that one of them overwrites
     codec(tile, extent).encode(values, ToNearest{}, at(tile));
   }
 
