@@ -156,8 +156,8 @@ Json toJson(const CallFigures& call) {
 }
 
 std::string smText(const CommFigures& comm) {
-  return "the codec's kernels take at most " + std::to_string(comm.nUsedSms) + " of " +
-         std::to_string(comm.nSms) + " SMs";
+  return "the codec's kernels have as many CTAs as fit on " + std::to_string(comm.nUsedSms) +
+         " of " + std::to_string(comm.nSms) + " SMs";
 }
 
 Json smsToJson(const CommFigures& comm) {

@@ -99,7 +99,7 @@ struct CommFigures {
   std::vector<PassedFigures> passed;  // reasons that occurred
   std::vector<CallFigures> calls;
   std::string agreedName = {};  // what all its ranks call it; empty: they have not agreed
-  uint32_t nUsedSms = 0;        // of the GPU's, by the codec's kernels
+  uint32_t nUsedSms = 0;        // of the GPU: what fits on them the codec's kernels take
   uint32_t nSms = 0;            // 0: there is no GPU
 
   Totals totals() const;

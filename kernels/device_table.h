@@ -205,7 +205,8 @@ struct SumLaunch {
   float* sum;  // count; overlaps none of the parts
 };
 
-// How many of a device's SMs the codec's kernels take; 0 of 0 where they run on none.
+// The codec's kernels have no more CTAs than fit on so many of a device's SMs; 0 of 0 where they
+// run on none. CUDA may spread these over more of them.
 struct SmShare {
   uint32_t nUsed = 0;
   uint32_t nThere = 0;
@@ -241,8 +242,9 @@ struct DeviceTable {
   // it is first used, and that waits for all that runs on the device: for ever, where it waits for
   // what this rank has still to enqueue (CUDA programming guide, lazy loading). From then on none
   // of them has more CTAs than fit on `smPercent` (1 to 100) of the device's SMs, but one for each
-  // shard. Once for each device; after that, the same answer at once. kNoMachineCode: the library
-  // has none for this device. The thread's capture mode must be relaxed.
+  // shard and a probe's few. Once for each device; after that, the same answer at once.
+  // kNoMachineCode: the library has none for this device. The thread's capture mode must be
+  // relaxed.
   int (*loadKernels)(uint32_t smPercent, SmShare* share);
   // How many NVLink connections of the current device are in use; an error where nobody can say.
   // Takes its time.

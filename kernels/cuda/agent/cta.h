@@ -16,7 +16,7 @@ inline constexpr uint32_t kMaxGridRows = 65535;  // CUDA's limit
 inline constexpr uint64_t kMaxRowTiles = uint64_t{1} << 25;
 
 // Calls of a group of so many tiles go together in the kernel for anything: beyond half a million
-// values, which take an H200 about a microsecond, their own does it faster. Not measured.
+// values, which take an H200 some microseconds, their own does it faster. Not measured.
 inline constexpr uint64_t kMaxBatchedTiles = 512;
 
 // So many percent of a device's SMs, but one at least.

@@ -79,8 +79,9 @@ TEST(StatsFormat, TellsHowMuchOfTheGpuTheCodecTakes) {
   comm.nUsedSms = 33;
   comm.nSms = 132;
   EXPECT_EQ(jsonOf().at("sms"), json::parse(R"({"used": 33, "there": 132})"));
-  EXPECT_NE(formatText({comm}).find("the codec's kernels take at most 33 of 132 SMs\n"),
-            std::string::npos);
+  EXPECT_NE(
+      formatText({comm}).find("the codec's kernels have as many CTAs as fit on 33 of 132 SMs\n"),
+      std::string::npos);
 }
 
 TEST(StatsFormat, TotalsAddUpOverCommunicators) {
