@@ -35,7 +35,7 @@ class Stage:
 
 
 BATCHES = {
-    1: (Stage(20, "every kernel once: is anything right at all", "codec smoke"),
+    1: (Stage(20, "every codec once: is anything right at all", "codec smoke"),
         Stage(65, "the GPU alone: how fast", "codec bandwidth"),
         Stage(110, "random and hostile data, seeds dealt out", "codec equals the scalar core"),
         Stage(100, "accesses beyond memory, and what was never written", "codec under compute-sanitizer"),
@@ -43,7 +43,7 @@ BATCHES = {
               "train_lm, plain, q4 and nothing set"),
         Stage(85, "NCCL's calling surface on NCCL, kernels loaded lazily and at once", "surface, lazy loading",
               "surface, eager loading", "2 ranks, plain NCCL", "2 ranks, q4", "2 ranks, CINCH_MODE=off")),
-    2: (Stage(20, "every kernel once: is anything right at all", "codec smoke"),
+    2: (Stage(20, "every codec once: is anything right at all", "codec smoke"),
         Stage(45, "what the codec's kernels take from others", "PyTorch beside matrix products"),
         Stage(65, "the net plugin beside other jobs", "net plugin, 4 ranks", "PyTorch DDP, plain and q8"),
         Stage(60, "other jobs", "PyTorch FSDP2", "PyTorch ZeRO", "PyTorch coalesced AllReduces",

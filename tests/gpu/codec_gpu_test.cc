@@ -133,6 +133,13 @@ TEST_F(LargeBuckets, EqualTheReference) {
   });
 }
 
+// Each by its own kernel.
+TEST_F(LargeBuckets, DefaultsEqualTheReference) {
+  forEachSeed(36, [](uint32_t seed) {
+    expectLikeReference(kBoth, kBackend, {300000 + seed * 777, 1 + seed % 4, seed, true});
+  });
+}
+
 // More tiles than the device holds warps for.
 TEST_F(LargeBuckets, VeryLargeOnesEqualTheReference) {
   forEachSeed(3, [](uint32_t seed) {

@@ -179,26 +179,30 @@ def abort_item(context):
     return Outcome("pass", f"all ended, after {calls} compressed AllReduces", {"calls": calls})
 
 
-def judge_overlap(plain, shares):
-    """What each took, slowest rank first: of plain, and of Cinch by the share of the SMs that its kernels may take."""
-    slowest = {name: max(result["ms"]["both"] for result in results) for name, results in {"plain": plain, **shares}.items()}
-    alone = max(result["ms"]["products"] for result in plain)
-    figures = {"products_ms": alone, **{f"{name}_ms": ms for name, ms in slowest.items()}}
-    note = ", ".join(f"{ms:.2f} ms {name}" for name, ms in slowest.items())
-    return Outcome("pass", f"products alone {alone:.2f} ms; with an AllReduce {note}", figures)
+def judge_overlap(runs):
+    """What each run took, slowest rank first: {"25%": results of Cinch with that share of the SMs, "plain": ...}. Whichever of
+    them there was time for."""
+    figures = {f"{name} {what}_ms": max(result["ms"][what] for result in results)
+               for name, results in runs.items() for what in ("products", "reduce", "both")}
+    note = "; ".join(f"{name}: " + ", ".join(f"{what} {figures[f'{name} {what}_ms']:.2f} ms" for what in ("products", "reduce", "both"))
+                     for name in runs)
+    return Outcome("pass", note, figures)
 
 
 def overlap_item(context):
     if lacks("torch"):
         raise Skip(lacks("torch"))
-    command, shares = command_of("overlap.py"), {}
-    plain = run_plain(lambda: run_on_one_gpu(context, command, {}, JOB_SECONDS))
+    command, runs = command_of("overlap.py"), {}
     for percent in ("25", "100"):
         with tempfile.TemporaryDirectory() as folder:
             preload = context.preload(CINCH_STRATEGY="sra", CINCH_SLOTS="signature", CINCH_SM_PERCENT=percent)
-            shares[f"{percent}%"] = run_on_one_gpu(context, command, preload, JOB_SECONDS, report_environment(folder))
+            runs[f"{percent}%"] = run_on_one_gpu(context, command, preload, JOB_SECONDS, report_environment(folder))
             judge_reports(read_reports(folder), "AllReduce")
-    return judge_overlap(plain, shares)
+    try:
+        runs["plain"] = run_on_one_gpu(context, command, {}, JOB_SECONDS)
+    except Failure:  # the time is over: the others are what is wanted most
+        pass
+    return judge_overlap(runs)
 
 
 ITEMS = (

@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 import torch_job
 
-VALUES, SIDE, PRODUCTS = (6 << 20, 4096, 12) if torch_job.ON_GPU else (1 << 16, 128, 2)
+VALUES, SIDE, PRODUCTS = (16 << 20, 4096, 4) if torch_job.ON_GPU else (1 << 16, 128, 2)
 CALLS_BEFORE = 12  # until it is compressed
 
 

@@ -34,8 +34,7 @@ wire::CodecFormat drawCodec(bool isAdaptive, std::mt19937& random) {
 }
 
 // Runs of tiles with codecs of their own.
-std::vector<wire::Segment> drawSegments(uint64_t count, std::mt19937& random) {
-  const bool isAdaptive = random() % 2;
+std::vector<wire::Segment> drawSegments(uint64_t count, bool isAdaptive, std::mt19937& random) {
   std::vector<wire::Segment> segments;
   for (uint64_t left = wire::ShardLayout::tilesOf(count); left > 0;) {
     const uint64_t nTiles = std::min<uint64_t>(left, 1 + random() % 3);
@@ -89,6 +88,7 @@ class Setup {
  private:
   void drawLayout(const DifferentialCase& shape, std::mt19937& random);
   void drawRule(std::mt19937& random);
+  void makeDefault(const DifferentialCase& shape, std::mt19937& random);
   void drawOffsets(std::mt19937& random);
   std::vector<float> residualValues(uint64_t count, uint32_t salt) const {
     return gaussian(count, seed + salt, 0.3f);
@@ -113,7 +113,29 @@ Setup::Setup(Backend theBackend, const DifferentialCase& shape)
   factorKind_ = random() % 3;
   factorElement_ = toElements(type, {-0.37f});
   drawRule(random);
+  if (shape.isDefault) makeDefault(shape, random);
   drawOffsets(random);
+}
+
+// Eighteen seeds in a row are all types, forms of residuals, and codecs alone and mixed; every
+// fifth begins with residuals that are to be ignored.
+void Setup::makeDefault(const DifferentialCase& shape, std::mt19937& random) {
+  type = kTypes[shape.seed % 3];
+  feedback = true;
+  poisoned = shape.seed % 5 == 0;
+  rule = {.gain = 0.1f,
+          .residualType = shape.seed / 3 % 2 ? ResidualType::int8 : ResidualType::fp32};
+  const char* const names[] = {"h3", "q4"};
+  const uint32_t choice = shape.seed / 6 % 3;
+  const codec::CodecInfo* codec = choice < 2 ? codec::findCodec(names[choice]) : nullptr;
+  if (codec != nullptr) {
+    layout = {shape.count, shape.nShards, codec->format};
+  } else {
+    mixed_.emplace(shape.count, shape.nShards, drawSegments(shape.count, true, random), 1);
+    layout = mixed_->layout();
+  }
+  shard %= layout.nShards;
+  endsCall = true;
 }
 
 void Setup::drawLayout(const DifferentialCase& shape, std::mt19937& random) {
@@ -127,7 +149,8 @@ void Setup::drawLayout(const DifferentialCase& shape, std::mt19937& random) {
       layout = wire::ShardLayout::fixed(shape.count / shape.nShards, shape.nShards, codec);
       break;
     default:
-      mixed_.emplace(shape.count, shape.nShards, drawSegments(shape.count, random), nChunks);
+      mixed_.emplace(shape.count, shape.nShards, drawSegments(shape.count, random() % 2, random),
+                     nChunks);
       layout = mixed_->layout();
   }
   if (layout.nChunks > 1) layout = layout.ofChunk(static_cast<uint32_t>(random()) % nChunks);

@@ -19,6 +19,8 @@ struct DifferentialCase {
   uint64_t count;  // an upper bound where the seed chooses fixed shards
   uint32_t nShards;
   uint32_t seed;
+  bool isDefault =
+      false;  // a call as the defaults make it, which backends have code of their own for
 };
 
 // Fails the running test where encode, reduce (into codes or values) or decode differ from the

@@ -27,6 +27,12 @@ TEST(Agents, LargeBucketsEqualTheReference) {
     expectLikeReference(kBoth, kBackend, {12000 + seed * 777, 1 + seed % 3, seed});
 }
 
+// Each by its own kernel, of which some warps code a second tile.
+TEST(Agents, DefaultsEqualTheReference) {
+  for (uint32_t seed = 0; seed < 36 && !testing::Test::HasFailure(); ++seed)
+    expectLikeReference(kBoth, kBackend, {8300 + seed * 201, 1 + seed % 2, seed, true});
+}
+
 TEST(Agents, EmptyBucketsEndTheCall) {
   for (uint32_t seed = 0; seed < 9; ++seed)
     expectLikeReference(kBoth, kBackend, {0, 1 + seed % 4, seed});

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import tempfile
 
-# What meets all of them: every codec, residual and alignment, whole launches and batches, probes, statistics.
-FILTER = "Agents.Hostile*:Agents.Probes*:Agents.AllReduces*"
+# What meets all of them: every codec, residual and alignment, whole launches and batches, kernels of their own, probes,
+# statistics.
+FILTER = "Agents.Hostile*:Agents.Probes*:Agents.AllReduces*:Agents.Defaults*"
 FEWEST = 10  # fewer would mean that the list is not of all
 
 
