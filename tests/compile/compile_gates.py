@@ -182,7 +182,7 @@ def check_counts(report, counts, ceilings):
 
 
 # Of an SM: registers, bytes of shared memory, threads. CUDA programming guide, compute capabilities.
-SM = {80: (65536, 164 << 10, 2048), 90: (65536, 228 << 10, 2048), 120: (65536, 100 << 10, 1536)}
+SM = {75: (65536, 64 << 10, 1024), 80: (65536, 164 << 10, 2048), 90: (65536, 228 << 10, 2048), 120: (65536, 100 << 10, 1536)}
 THREADS_PER_CTA = 128      # kernels/cuda/agent/cta.h
 REGISTERS_AT_ONCE = 8      # a thread gets multiples of it
 
@@ -194,6 +194,11 @@ def ctas_per_sm(kernel, arch):
                threads // THREADS_PER_CTA)
 
 
+def instructions(kernel):
+    """A value; how often the loop over peers runs is not in the code."""
+    return "-" if kernel.name.startswith(("reduce", "values")) else f"{kernel.per_value:.1f}"
+
+
 def table_of(kernels, archs):
     """Markdown, of {arch: {name: Kernel}}: for each architecture instructions a value, registers, CTAs on an SM; shared memory
     is the same on all."""
@@ -201,10 +206,19 @@ def table_of(kernels, archs):
              "|---" * (len(archs) + 3) + "|"]
     for name in sorted(kernels[archs[0]]):
         of = [kernels[arch][name] for arch in archs]
-        cells = [f"{each.per_value:.1f}, {each.registers}, {ctas_per_sm(each, arch)}" for each, arch in zip(of, archs)]
+        cells = [f"{instructions(each)}, {each.registers}, {ctas_per_sm(each, arch)}" for each, arch in zip(of, archs)]
         lines.append(f"| `{name}` | {' | '.join(cells)} | {max(each.shared_bytes for each in of)} | "
                      f"{max(each.stack_bytes for each in of)} |")
     return "\n".join(lines) + "\n"
+
+
+def check_complete(report, root, counts, ceilings):
+    """No kernel has gone, so that a call would silently take the one for anything; and no source is left out."""
+    archs = {arch for _, arch in counts}
+    gone = sorted(key for key in ceilings.keys() - counts.keys() if key[1] in archs)
+    report.check(not gone, f"every kernel with a ceiling is there {gone or ''}")
+    sources = {name[:-3] for name in os.listdir(os.path.dirname(source_path(root, ""))) if name.endswith(".cu")}
+    report.check(sources == set(SOURCES), f"every source is looked at {sorted(sources ^ set(SOURCES)) or ''}")
 
 
 def main():
@@ -239,7 +253,10 @@ def main():
         return 1 if n_spills else 0
     if options.write:
         write_ceilings(counts)
-    check_counts(report, counts, read_ceilings())
+    ceilings = read_ceilings()
+    check_counts(report, counts, ceilings)
+    if options.sources == ",".join(SOURCES):
+        check_complete(report, options.root, counts, ceilings)
     if options.json:
         newest = {name: round(count.per_value, 2) for (name, arch), count in sorted(counts.items())
                   if arch == max(archs)}
