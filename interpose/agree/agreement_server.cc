@@ -1,6 +1,7 @@
 #include "interpose/agree/agreement_server.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -364,6 +365,11 @@ struct ServerOfProcess {
 
 ServerOfProcess& serverOfProcess() {
   static auto& process = *new ServerOfProcess;
+  // Held over a fork, so that a child never finds it locked by a thread that is not there.
+  static const int isHeld = pthread_atfork([] { serverOfProcess().mutex.lock(); },
+                                           [] { serverOfProcess().mutex.unlock(); },
+                                           [] { serverOfProcess().mutex.unlock(); });
+  static_cast<void>(isHeld);
   return process;
 }
 

@@ -206,6 +206,29 @@ TEST(AgreementProcess, SignalsGoToTheProgramsOwnThreads) {
   EXPECT_EQ(child.wait(), 0);
 }
 
+// A thread that makes ids holds locks, which a child would find held for ever.
+TEST(AgreementProcess, AChildServesWhateverThreadsDidWhenItWasForked) {
+  Child child([] {
+    std::atomic<bool> isOver{false};
+    std::thread maker([&] {
+      while (!isOver) servedId();
+    });
+    int failed = 0;
+    for (int i = 0; i < 300 && failed == 0; ++i) {
+      const pid_t forked = fork();
+      if (forked == 0) {
+        alarm(kTestSeconds);
+        _exit(hasAgreementStamp(servedId().data()) ? 0 : 1);
+      }
+      waitpid(forked, &failed, 0);
+    }
+    isOver = true;
+    maker.join();
+    return failed == 0 ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
+}
+
 TEST(AgreementProcess, AnUnusableInterfaceChoiceLeavesTheIdUnstamped) {
   Child child([] {
     setenv("NCCL_SOCKET_IFNAME", "=nosuchinterface", 1);
