@@ -145,10 +145,7 @@ void AgreementServer::acceptAll() {
     if (!accepted.ok()) {
       // Out of descriptors or memory: a stranger gives way; without strangers, wait a moment, since
       // the listener stays readable.
-      if (const auto id = strangers_.giveWay())
-        dropUnlessKnown(*id);
-      else
-        poll(nullptr, 0, kExhaustedNapMilliseconds);
+      if (!strangers_.hurry(Clock::now())) poll(nullptr, 0, kExhaustedNapMilliseconds);
       return;
     }
     if (!accepted.value()) return;
@@ -163,19 +160,7 @@ void AgreementServer::admit(Accepted accepted) {
   if (static_cast<size_t>(connection.fd()) >= descriptorLimit() / 2) return;  // NCCL's
   if (!control(poller_, EPOLL_CTL_ADD, connection.fd(), id, EPOLLIN)) return;
   clients_.emplace(id, Client{std::move(connection)});
-  estrange(id, from);
-}
-
-void AgreementServer::estrange(ConnectionId id, const IpAddress& from) {
-  const auto tooMany = strangers_.add(id, from, deadlineIn(limits_.helloTime));
-  if (tooMany) dropUnlessKnown(*tooMany);
-}
-
-// Its hello may be there, and nobody has looked yet.
-void AgreementServer::dropUnlessKnown(ConnectionId id) {
-  handle(id, EPOLLIN);
-  const auto found = clients_.find(id);
-  if (found != clients_.end() && found->second.members.empty()) drop(id);
+  strangers_.add(id, from, deadlineIn(limits_.helloTime));
 }
 
 void AgreementServer::handle(ConnectionId id, uint32_t events) {
@@ -219,7 +204,8 @@ Result<void> AgreementServer::dispatch(ConnectionId id, Client& client, const Fr
     if (!taken.ok()) CINCH_TRY(send(id, client, Rejected{taken.error().message}, frame.channel));
     client.members.erase(found);
     leave(from);
-    if (client.members.empty()) estrange(id, client.connection.from());
+    if (client.members.empty())
+      strangers_.add(id, client.connection.from(), deadlineIn(limits_.helloTime));
     return {};
   }
   sessions_.awaitsTime(from.nonce);
@@ -291,7 +277,11 @@ void AgreementServer::broadcast(Nonce nonce) {
 }
 
 void AgreementServer::expireStrangers() {
-  for (const ConnectionId id : strangers_.takeExpired(Clock::now())) doomed_.push_back(id);
+  for (const ConnectionId id : strangers_.takeOut(Clock::now())) {
+    handle(id, EPOLLIN);  // its hello may be there, and nobody has looked yet
+    const auto found = clients_.find(id);
+    if (found != clients_.end() && found->second.members.empty()) doomed_.push_back(id);
+  }
 }
 
 void AgreementServer::expireSessions() {

@@ -71,8 +71,6 @@ class AgreementServer {
 
   void acceptAll();
   void admit(Accepted accepted);
-  void estrange(ConnectionId id, const IpAddress& from);
-  void dropUnlessKnown(ConnectionId id);
   void handle(ConnectionId id, uint32_t events);
   Result<void> receive(ConnectionId id, Client& client);
   Result<void> dispatch(ConnectionId id, Client& client, const Frame& frame);

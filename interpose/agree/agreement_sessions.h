@@ -22,7 +22,7 @@ struct SessionLimits {
 using Nonce = uint64_t;
 using ConnectionId = uint64_t;  // never used twice, so that a late event hits nobody else
 
-// Where a member is spoken to.
+// Where a member's messages go.
 struct Seat {
   ConnectionId connection = 0;  // 0: nowhere yet
   Channel channel = 0;

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "common/network/socket.h"
@@ -18,12 +17,9 @@ class Strangers {
 
   explicit Strangers(size_t most) : most_(std::max<size_t>(most, 1)) {}
 
-  // Returns who has to give way to the new one, if there are too many: the oldest from the address
-  // that has most of them, so that a flood from one host takes no place from the others.
-  std::optional<Id> add(Id id, const IpAddress& from, Deadline due) {
+  void add(Id id, const IpAddress& from, Deadline due) {
     waiting_.emplace(id, Stranger{from, due});
     ++nFrom_[from];
-    return waiting_.size() > most_ ? giveWay() : std::nullopt;
   }
 
   // It has turned out to be no stranger, or is gone.
@@ -35,21 +31,25 @@ class Strangers {
     waiting_.erase(found);
   }
 
-  // Takes out one that has to go, if there is any.
-  std::optional<Id> giveWay() {
-    size_t most = 0;
-    for (const auto& [from, n] : nFrom_) most = std::max(most, n);
-    for (const auto& [id, stranger] : waiting_)
-      if (nFrom_.at(stranger.from) == most) return taken(id);
-    return std::nullopt;
+  // The time of one is over now, so that there is a descriptor for the next. False where none
+  // waits.
+  bool hurry(Deadline now) {
+    if (waiting_.empty()) return false;
+    waiting_.at(oldestOfMost()).due = now;
+    return true;
   }
 
-  // Takes out those whose time is over.
-  std::vector<Id> takeExpired(Deadline now) {
+  // Takes out those whose time is over, and those that are too many: the oldest from the address
+  // that has most of them, so that a flood from one host takes no place from the others.
+  std::vector<Id> takeOut(Deadline now) {
     std::vector<Id> ids;
     for (const auto& [id, stranger] : waiting_)
       if (stranger.due <= now) ids.push_back(id);
     for (const Id id : ids) remove(id);
+    while (waiting_.size() > most_) {
+      ids.push_back(oldestOfMost());
+      remove(ids.back());
+    }
     return ids;
   }
 
@@ -65,9 +65,12 @@ class Strangers {
     Deadline due;
   };
 
-  Id taken(Id id) {
-    remove(id);
-    return id;
+  // Of the address that has most, the oldest; of several such addresses, the oldest of all.
+  Id oldestOfMost() const {
+    size_t most = 0;
+    for (const auto& [from, n] : nFrom_) most = std::max(most, n);
+    const auto isOfMost = [&](const auto& entry) { return nFrom_.at(entry.second.from) == most; };
+    return std::find_if(waiting_.begin(), waiting_.end(), isOfMost)->first;
   }
 
   size_t most_;

@@ -205,6 +205,34 @@ TEST_F(ServerTest, AHelloThatIsTurnedAwayTakesNoOtherWithIt) {
   EXPECT_TRUE(std::holds_alternative<Verdict>(readMessage(process, reader)));
 }
 
+// It becomes a stranger, of whom there are too many and it is the oldest, in the middle of what it
+// has sent.
+TEST_F(ServerTest, WhoLeavesAndJoinsAmongTooManyStrangersStays) {
+  limits_.maxStrangers = 1;
+  limits_.helloTime = seconds(1000);
+  startServer();
+  const UniqueId id = newId();
+  const Socket process = connectRaw(id);
+  sendRaw(process, helloFrame(id, makeHello(0, 3)));
+  MessageReader reader;
+  EXPECT_TRUE(std::holds_alternative<Acknowledged>(readMessage(process, reader)));
+  const Socket silent = connectRaw(id);
+  Bytes frames = encodeMessage(Leave{}, 1);
+  for (int rank : {1, 2}) {
+    const HelloMessage hello{readStamp(id.data())->nonce, makeHello(rank, 3)};
+    const Bytes frame = encodeMessage(hello, static_cast<Channel>(rank + 1));
+    frames.insert(frames.end(), frame.begin(), frame.end());
+    const Bytes leave = encodeMessage(Leave{}, static_cast<Channel>(rank + 1));
+    if (rank == 1) frames.insert(frames.end(), leave.begin(), leave.end());
+  }
+  sendRaw(process, frames);
+  for (int rank : {1, 2}) {
+    const Message answer = readMessage(process, reader);
+    EXPECT_FALSE(std::holds_alternative<Verdict>(answer)) << rank;
+  }
+  expectServing();
+}
+
 TEST_F(ServerTest, WhoHasLeftIsAStrangerAgain) {
   const UniqueId id = newId();
   const Socket process = connectRaw(id);
