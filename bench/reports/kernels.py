@@ -10,6 +10,10 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "tests", "compile"))
+
+import cubin  # noqa: E402 (found by the line above)
+
 BUILD = os.path.join(ROOT, "build")
 # Figures, and the kernels that they are of.
 KERNELS = {"h3_ef_fp32": "encode_fp32_h3_ef", "h3_ef_int8": "encode_fp32_h3_ef8", "q4_bf16": "encode_bf16_q4"}
@@ -83,7 +87,10 @@ def ctas_beyond_residency():
 
 
 def library_mib():
-    return round(os.path.getsize(os.path.join(BUILD, "lib", "libcinch-codec-cuda.so")) / (1 << 20), 1)
+    """(with its cubins unpacked, which is what has a limit; the file)"""
+    with open(os.path.join(BUILD, "lib", "libcinch-codec-cuda.so"), "rb") as file:
+        library = file.read()
+    return round(cubin.unpacked_bytes(library) / (1 << 20), 1), round(len(library) / (1 << 20), 1)
 
 
 def gpu_plan():
@@ -109,7 +116,8 @@ def measure():
     subprocess.run(["bash", "-euo", "pipefail", "-c", PREPARE], cwd=ROOT, check=True, stdout=sys.stderr)
     all_found, found = mutants()
     gates_hold, counts = instructions()
+    unpacked_mib, file_mib = library_mib()
     figures = {"races": races(), "mutants": found, "gate_faults_found": gate_faults(), "lazy_loading": lazy_loading(),
-               "instr_per_value": counts, "ctas_beyond_residency": ctas_beyond_residency(), "library_mib": library_mib(),
-               "check_plan_s": gpu_plan(), "seen_on_gpu": seen_on_gpu()}
+               "instr_per_value": counts, "ctas_beyond_residency": ctas_beyond_residency(), "library_mib": unpacked_mib,
+               "library_file_mib": file_mib, "check_plan_s": gpu_plan(), "seen_on_gpu": seen_on_gpu()}
     return figures, all_found and gates_hold and holds(figures)

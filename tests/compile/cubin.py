@@ -25,6 +25,11 @@ SIZED = 4
 REGISTERS, STACK = 0x2f, 0x11
 # Of a symbol table: a function.
 FUNCTION = 2
+# Of the section .nv_fatbin: what each block of entries begins with, and an entry that is a cubin.
+FATBIN_MAGIC = bytes.fromhex("50ed55ba")
+FATBIN_CUBIN = 2
+# Of an entry's header: where it has room for them, the bytes of the cubin before it was compressed, 0 where it was not.
+FATBIN_UNPACKED_AT = 56
 
 
 class Instruction:
@@ -128,3 +133,23 @@ def resources(image, attribute):
 def shared_bytes(image, kernel):
     """The shared memory that a kernel declares."""
     return sum(section.n_bytes for section in sections(image) if section.name == f".nv.shared.{kernel}")
+
+
+def unpacked_bytes(library):
+    """The bytes that a library or executable would have if none of its cubins were compressed."""
+    contents = next(section for section in sections(library) if section.name == ".nv_fatbin").contents
+    total, at = len(library), contents.find(FATBIN_MAGIC)
+    while at >= 0:
+        _, _, header_bytes, n_bytes = struct.unpack_from("<IHHQ", contents, at)
+        at += header_bytes
+        end = at + n_bytes
+        while at < end:
+            kind, _, header_bytes, n_bytes = struct.unpack_from("<HHIQ", contents, at)
+            unpacked = 0
+            if header_bytes >= FATBIN_UNPACKED_AT + 8:
+                unpacked, = struct.unpack_from("<Q", contents, at + FATBIN_UNPACKED_AT)
+            if kind == FATBIN_CUBIN and unpacked:
+                total += unpacked - n_bytes
+            at += header_bytes + n_bytes
+        at = contents.find(FATBIN_MAGIC, end)
+    return total
