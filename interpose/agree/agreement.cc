@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <optional>
 
+#include "common/byte_order.h"
 #include "common/network/local_network.h"
 #include "common/network/socket.h"
 #include "interpose/agree/agreement_server.h"
 #include "interpose/agree/agreement_wire.h"
 #include "interpose/agree/control_client.h"
+#include "interpose/agree/decisions.h"
 #include "interpose/agree/unique_id_stamp.h"
 
 namespace cinch {
@@ -23,7 +25,24 @@ Initialised localReport() {
   return {own, connectedPeers(kMaxAddresses)};
 }
 
+Error tooMany(size_t nBytes) {
+  return errorf(Status::invalidArgument, "%zu bytes are too many for one decision", nBytes);
+}
+
 }  // namespace
+
+std::optional<VoteOutcome> outcomeOf(std::span<const uint8_t> bytes) {
+  if (bytes.empty() || bytes[0] > 1) return {};
+  return VoteOutcome{bytes[0] == 1, {bytes.begin() + 1, bytes.end()}};
+}
+
+std::vector<uint64_t> leastOf(std::span<const uint8_t> bytes) {
+  std::vector<uint64_t> values;
+  if (bytes.size() % sizeof(uint64_t) != 0) return values;
+  for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t))
+    values.push_back(loadLittle<uint64_t>(&bytes[at]));
+  return values;
+}
 
 Endpoint offerToServe(const uint8_t* id, int nRanks) {
   const std::optional<UniqueIdStamp> stamp = readStamp(id);
@@ -135,44 +154,9 @@ Result<void> Agreement::moveTo(const Endpoint& server, Deadline deadline) {
   return joined;
 }
 
-Result<void> Agreement::castVote(uint64_t topic, bool yes) {
-  return client().send(Vote{topic, yes});
-}
-
-Result<bool> Agreement::awaitVote(uint64_t topic, int timeoutSeconds) {
-  const Deadline deadline = deadlineIn(std::chrono::seconds(timeoutSeconds));
-  bool yes = false;
-  auto take = [&](ControlInbox& inbox) {
-    auto found = inbox.outcomes.find(topic);
-    if (found == inbox.outcomes.end()) return false;
-    yes = found->second;
-    inbox.outcomes.erase(found);
-    return true;
-  };
-  CINCH_TRY(client().waitFor("vote of all ranks", deadline, take));
-  return yes;
-}
-
-Result<void> Agreement::publish(uint64_t topic, std::span<const uint8_t> bytes) {
-  if (bytes.size() > kMaxPublished)
-    return errorf(Status::invalidArgument, "%zu bytes are too many to publish", bytes.size());
-  return client().send(Publication{topic, Bytes(bytes.begin(), bytes.end())});
-}
-
-Result<std::vector<uint8_t>> Agreement::awaitPublication(uint64_t topic, int timeoutSeconds) {
-  const Deadline deadline = deadlineIn(std::chrono::seconds(timeoutSeconds));
-  std::optional<Bytes> bytes;
-  auto take = [&](ControlInbox& inbox) {
-    auto found = inbox.published.find(topic);
-    if (found == inbox.published.end()) return inbox.publisherLeft;
-    bytes = std::move(found->second);
-    inbox.publishedBytes -= bytes->size();
-    inbox.published.erase(found);
-    return true;
-  };
-  CINCH_TRY(client().waitFor("word of rank 0", deadline, take));
-  if (!bytes) return client().serverError("rank 0 has left");
-  return std::move(*bytes);
+Result<void> Agreement::castVote(uint64_t topic, bool yes, std::span<const uint8_t> bytes) {
+  if (bytes.size() > kMaxDecided) return tooMany(bytes.size());
+  return client().send(Vote{topic, yes, Bytes(bytes.begin(), bytes.end())});
 }
 
 Result<void> Agreement::pool(uint64_t topic, std::span<const uint64_t> figures) {
@@ -181,22 +165,13 @@ Result<void> Agreement::pool(uint64_t topic, std::span<const uint64_t> figures) 
   return client().send(Figures{topic, {figures.begin(), figures.end()}});
 }
 
-Result<std::vector<uint64_t>> Agreement::awaitPool(uint64_t topic, int timeoutSeconds) {
-  const Deadline deadline = deadlineIn(std::chrono::seconds(timeoutSeconds));
-  std::vector<uint64_t> values;
-  auto take = [&](ControlInbox& inbox) {
-    auto found = inbox.pooled.find(topic);
-    if (found == inbox.pooled.end()) return false;
-    values = std::move(found->second);
-    inbox.pooled.erase(found);
-    return true;
-  };
-  CINCH_TRY(client().waitFor("figures of all ranks", deadline, take));
-  return values;
+Result<void> Agreement::propose(uint64_t topic, std::span<const uint8_t> bytes) {
+  if (bytes.size() > kMaxDecided) return tooMany(bytes.size());
+  return client().send(Proposal{topic, kNoOrdinal, Bytes(bytes.begin(), bytes.end())});
 }
 
-std::shared_ptr<CallGate> Agreement::openGate(uint64_t topic) {
-  return client().openGate(topic);
+Decisions& Agreement::decisions() const {
+  return client().decisions();
 }
 
 void Agreement::close() {

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,18 +27,20 @@
 
 namespace cinch {
 
-class CallGate;
 class ControlClient;
+class Decisions;
 struct HelloMessage;
 
 inline constexpr size_t kUniqueIdBytes = 128;
 // 2: a hello names the communicator that its own was made from. 3: rank 0 publishes. 4: ranks pool
 // figures. 5: a hello says how its device is joined to others, and names the communicator. 6:
 // ranks close gates together. 7: one connection between two processes; rank 0's process takes over.
-inline constexpr uint32_t kAgreementVersion = 7;
+// 8: whatever the ranks decide is in force from the same call on.
+inline constexpr uint32_t kAgreementVersion = 8;
 
-// What rank 0 may say at once.
-inline constexpr size_t kMaxPublished = 48 << 10;
+// What rank 0 may send with one decision; with an outcome or metrics around it, a little more.
+inline constexpr size_t kMaxDecided = 48 << 10;
+inline constexpr size_t kMaxDecidedBytes = kMaxDecided + 1024;
 
 // How many figures a rank may pool at once, and one that it does not have.
 inline constexpr size_t kMaxFigures = 64;
@@ -93,14 +96,24 @@ bool areIdsFixed();
 // True where the tail of `id` carries a valid stamp.
 bool hasAgreementStamp(const uint8_t* id);
 
+// What a vote has come to: whether all ranks said yes, and what rank 0 sent with its own. None
+// where `bytes` are not that.
+struct VoteOutcome {
+  bool allYes = false;
+  std::vector<uint8_t> bytes{};
+};
+std::optional<VoteOutcome> outcomeOf(std::span<const uint8_t> bytes);
+// The smallest of all ranks' figures; empty where `bytes` are not that.
+std::vector<uint64_t> leastOf(std::span<const uint8_t> bytes);
+
 // One rank's end of the agreement. One thread of the process receives for all of them
 // (control_reader.h). All members but greet, greetChild and the destructor may be called from
 // several threads at once. In a forked child all of them fail, and leave the parent's connection
 // alone.
 //
 // One thread may drive several ranks of its process in turn, and never waits for itself: a greeting
-// waits for the server only, awaitVerdict comes after all ranks of the thread have greeted, and
-// votes are cast when a call executes but heard only at a later call of the same communicator.
+// waits for the server only, awaitVerdict comes after all ranks of the thread have greeted, and of
+// decisions only control threads are waited for.
 class Agreement {
  public:
   // Connects to the server named in `id`, sends `hello` and waits for the acknowledgement, which
@@ -136,40 +149,22 @@ class Agreement {
   Result<Verdict> awaitVerdict(int timeoutSeconds);
 
   // Says yes or no on `topic`, without waiting. Every rank votes at most once on a topic, in any
-  // order of topics, at most 4096 topics ahead of the slowest rank.
-  Result<void> castVote(uint64_t topic, bool yes);
-
-  // Waits until all have voted on `topic`, on which this rank has voted; true where all said yes. A
-  // rank that has left counts as a no. A rank may be slow for minutes, so be generous with the
-  // timeout; close() ends the wait. Call at most once per topic. After an error the outcome is
-  // unknown and the others may have been told yes: a rank that voted yes must fail the
-  // communicator, not pass; one that voted no may pass.
-  Result<bool> awaitVote(uint64_t topic, int timeoutSeconds);
-
-  // Rank 0 tells all ranks, itself included, `bytes` (at most kMaxPublished), without waiting; at
-  // most once on a topic. Topics of publications and of votes have nothing to do with each other.
-  Result<void> publish(uint64_t topic, std::span<const uint8_t> bytes);
-
-  // Waits until rank 0 has published on `topic`, and takes what it said. At most once on a topic;
-  // what is never asked for is kept. An error also where rank 0 has left without a word: the others
-  // may have heard it, so that this rank must fail the communicator.
-  Result<std::vector<uint8_t>> awaitPublication(uint64_t topic, int timeoutSeconds);
+  // order of topics, at most 4096 topics ahead of the slowest rank. When all have, the outcome is a
+  // decision: outcomeOf() reads it. Rank 0's `bytes` (kMaxDecided at most) go with it.
+  Result<void> castVote(uint64_t topic, bool yes, std::span<const uint8_t> bytes = {});
 
   // Adds this rank's figures (at most kMaxFigures; kNoFigure where it has none) to what the ranks
-  // pool on `topic`, without waiting. Every rank does so once on a topic, with as many figures.
-  // Their topics have nothing to do with the others.
+  // reduce on `topic`, without waiting. Every rank does so once on a topic, with as many figures.
+  // The decision that follows is the smallest of each (leastOf()); there is none where some rank
+  // owed its figures for kPoolTime after the first had come.
   Result<void> pool(uint64_t topic, std::span<const uint64_t> figures);
 
-  // Waits for the smallest of each figure, the same on all ranks, and takes them. None where some
-  // rank has left, or owed its figures for kPoolTime after the first had come. Call at most once
-  // per topic. After an error the others may have heard them, so that this rank must fail the
-  // communicator.
-  Result<std::vector<uint64_t>> awaitPool(uint64_t topic, int timeoutSeconds);
+  // Rank 0 decides on `topic`, once: `bytes` (kMaxDecided at most) are in force on all ranks from
+  // some call on. Without waiting.
+  Result<void> propose(uint64_t topic, std::span<const uint8_t> bytes);
 
-  // The gate of one call site, to which the ranks give the same number; never used for another site
-  // of this communicator. Call when the verdict is known. The first call of the site on this rank
-  // is the gate's call 0. What other ranks have decided before counts.
-  std::shared_ptr<CallGate> openGate(uint64_t topic);
+  // What the ranks have decided, and from which call on. Only where they are to compress.
+  Decisions& decisions() const;
 
   // Leaves, and ends every wait; callable from any thread, more than once.
   void close();

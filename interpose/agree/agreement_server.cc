@@ -219,14 +219,12 @@ Result<void> AgreementServer::take(const Membership& from, Session& session,
   if (const Initialised* report = std::get_if<Initialised>(&message))
     return state.report(from.member, *report);
   if (const Vote* vote = std::get_if<Vote>(&message)) return state.vote(from.member, *vote);
-  if (const Publication* publication = std::get_if<Publication>(&message))
-    return state.publish(from.member, *publication);
   if (const Figures* figures = std::get_if<Figures>(&message))
     return state.pool(from.member, *figures);
-  if (const CloseProposal* proposal = std::get_if<CloseProposal>(&message))
-    return state.proposeClosing(*proposal);
-  if (const ClosePrepared* answer = std::get_if<ClosePrepared>(&message))
-    return state.closePrepared(from.member, *answer);
+  if (const Proposal* proposal = std::get_if<Proposal>(&message))
+    return state.propose(from.member, *proposal);
+  if (const Prepared* answer = std::get_if<Prepared>(&message))
+    return state.prepared(from.member, *answer);
   return errorf(Status::remoteError, "a message that only servers send");
 }
 
@@ -242,9 +240,7 @@ Result<void> AgreementServer::greet(ConnectionId id, Client& client, Channel cha
   client.connection.trust();
   client.members.emplace(channel, Membership{message.nonce, joined.value()});
   CINCH_TRY(send(id, client, Acknowledged{}, channel));
-  Session* const session = sessions_.find(message.nonce);
-  for (const Message& missed : session->seat(joined.value(), {id, channel}))
-    CINCH_TRY(send(id, client, missed, channel));
+  sessions_.find(message.nonce)->seat(joined.value(), {id, channel});
   broadcast(message.nonce);
   return {};
 }
@@ -264,7 +260,7 @@ Result<void> AgreementServer::watchOutput(ConnectionId id, const Client& client)
 void AgreementServer::broadcast(Nonce nonce) {
   Session* const session = sessions_.find(nonce);
   if (session == nullptr) return;
-  for (const Message& message : session->takeBroadcasts()) {
+  for (const Message& message : session->state.takeBroadcasts()) {
     for (const Seat& seat : session->seats) {
       const auto found = clients_.find(seat.connection);
       if (found == clients_.end()) continue;  // its process has left, or it is still to come

@@ -24,7 +24,7 @@ AgreementSession AgreementSession::takenOver(int nRanks, std::chrono::millisecon
   }
   session.present_ = session.arrivals_.nAwaited = session.members_.size();
   session.decided_ = true;
-  session.gates_.emplace(session.members_.size());
+  session.rounds_.emplace(session.members_.size());
   return session;
 }
 
@@ -42,6 +42,7 @@ Result<size_t> AgreementSession::arrive(const Hello& hello, const IpAddress& fro
   member.isAwaited = false;
   if (arrivals_.due == kNoDeadline) arrivals_.due = deadlineIn(arrivals_.time);
   if (--arrivals_.nAwaited == 0) arrivals_.due = kNoDeadline;
+  if (rounds_->isOver()) rounds_->giveUp(broadcasts_);  // it has not been told
   return rank;
 }
 
@@ -99,7 +100,7 @@ Result<void> AgreementSession::report(size_t who, const Initialised& report) {
 void AgreementSession::decide(const Verdict& verdict) {
   decided_ = true;
   broadcasts_.push_back(verdict);
-  if (verdict.compress) gates_.emplace(members_.size());
+  if (verdict.compress) rounds_.emplace(members_.size());
   for (Member& member : members_) {
     member.own = {};
     member.peers = {};
@@ -108,6 +109,7 @@ void AgreementSession::decide(const Verdict& verdict) {
 
 Result<void> AgreementSession::vote(size_t who, const Vote& vote) {
   if (!decided_) return errorf(Status::remoteError, "a vote before the verdict");
+  if (!rounds_ || rounds_->isOver()) return {};  // nothing can come of it
   if (topics_.count(vote.topic) == 0 && topics_.size() == kMaxOpenTopics) {
     return errorf(Status::remoteError, "more than %zu open votes", kMaxOpenTopics);
   }
@@ -117,53 +119,66 @@ Result<void> AgreementSession::vote(size_t who, const Vote& vote) {
   topic.voted[who] = true;
   topic.votes++;
   topic.allYes = topic.allYes && vote.yes;
-  settle(vote.topic);
-  return {};
+  if (members_[who].hello.rank == 0) topic.bytes = vote.bytes;
+  return settle(vote.topic);
 }
 
-Result<void> AgreementSession::publish(size_t who, const Publication& publication) {
-  if (!decided_ || members_[who].hello.rank != 0)
-    return errorf(Status::remoteError, "a publication out of turn");
-  broadcasts_.push_back(publication);
+Result<void> AgreementSession::settle(uint64_t number) {
+  const auto found = topics_.find(number);
+  if (found->second.votes < present_) return {};
+  const Topic topic = std::move(found->second);
+  topics_.erase(found);
+  Decision outcome{number, {static_cast<uint8_t>(topic.allYes ? 1 : 0)}};
+  outcome.bytes.insert(outcome.bytes.end(), topic.bytes.begin(), topic.bytes.end());
+  return decideAll({std::move(outcome)});
+}
+
+Result<void> AgreementSession::decideAll(std::vector<Decision> decisions) {
+  if (!rounds_) return {};
+  for (Decision& decision : decisions) CINCH_TRY(rounds_->add(std::move(decision)));
   return {};
 }
 
 Result<void> AgreementSession::pool(size_t who, const Figures& figures) {
   if (!decided_) return errorf(Status::remoteError, "figures before the verdict");
-  return pools_.add(who, figures, {members_.size(), present_}, broadcasts_);
+  if (!rounds_ || rounds_->isOver()) return {};  // nothing can come of it
+  std::vector<Decision> pooled;
+  CINCH_TRY(pools_.add(who, figures, {members_.size(), present_}, pooled));
+  return decideAll(std::move(pooled));
+}
+
+// Any rank may end something for all; what there is to know of it is rank 0's.
+Result<void> AgreementSession::propose(size_t who, const Proposal& proposal) {
+  if (!rounds_) return errorf(Status::remoteError, "a proposal before the verdict");
+  if (!proposal.bytes.empty() && members_[who].hello.rank != 0)
+    return errorf(Status::remoteError, "a proposal that only rank 0 may make");
+  // It may have come after the others were told.
+  if (rounds_->isOver()) rounds_->giveUp(broadcasts_);
+  return rounds_->add({proposal.topic, proposal.bytes}, proposal.ordinal);
+}
+
+Result<void> AgreementSession::prepared(size_t who, const Prepared& answer) {
+  if (!rounds_) return errorf(Status::remoteError, "an answer that nobody has asked for");
+  return rounds_->prepared(who, answer, broadcasts_);
+}
+
+Deadline AgreementSession::deadline() const {
+  if (!decided_) return reports_.due;
+  const Deadline due = std::min(pools_.due(), arrivals_.due);
+  return rounds_ ? std::min(due, rounds_->due()) : due;
 }
 
 void AgreementSession::expire() {
   if (!decided_) return decide(judged());
   if (arrivals_.due <= Clock::now()) giveUpOnOthers();
-  pools_.expire(broadcasts_);
-}
-
-Result<void> AgreementSession::proposeClosing(const CloseProposal& proposal) {
-  if (!decided_) return errorf(Status::remoteError, "a gate to close before the verdict");
-  if (!gates_) {
-    broadcasts_.push_back(GateNotClosed{proposal.topic, proposal.ordinal, kNeverCloses});
-    return {};
-  }
-  gates_->propose(proposal, present_ == members_.size(), broadcasts_);
-  return {};
-}
-
-Result<void> AgreementSession::closePrepared(size_t who, const ClosePrepared& answer) {
-  if (!gates_) return errorf(Status::remoteError, "an answer that nobody has asked for");
-  return gates_->prepared(who, answer, broadcasts_);
-}
-
-void AgreementSession::settle(uint64_t number) {
-  auto topic = topics_.find(number);
-  if (topic->second.votes < present_) return;
-  bool complete = present_ == members_.size();
-  broadcasts_.push_back(Outcome{number, complete && topic->second.allYes});
-  topics_.erase(topic);
+  std::vector<Decision> pooled;
+  pools_.expire(pooled);
+  // Of what is too much, none is missed: the ranks go on without.
+  static_cast<void>(decideAll(std::move(pooled)));
+  if (rounds_) rounds_->expire(broadcasts_);
 }
 
 void AgreementSession::leave(size_t who) {
-  const bool mayHavePublished = decided_ && members_[who].hello.rank == 0;
   members_[who].left = true;
   present_--;
   if (std::exchange(members_[who].isAwaited, false)) --arrivals_.nAwaited;
@@ -173,18 +188,15 @@ void AgreementSession::leave(size_t who) {
   } else if (!decided_ && reports_.due != kNoDeadline && allReported()) {
     decide(judged());  // this member's report was all that was waited for
   }
-  if (gates_) gates_->giveUp(broadcasts_);
-  if (mayHavePublished && present_ > 0) broadcasts_.push_back(PublisherLeft{});
-  std::vector<uint64_t> open;
-  for (auto& [number, topic] : topics_) {
-    if (topic.voted[who]) topic.votes--;
-    open.push_back(number);
-  }
-  for (uint64_t number : open) settle(number);
-  pools_.leave(who, {members_.size(), present_}, broadcasts_);
+  // Who has left can promise nothing: what has been decided stays in force.
+  if (rounds_ && !rounds_->isOver()) rounds_->giveUp(broadcasts_);
+  topics_.clear();
+  std::vector<Decision> none;
+  pools_.leave(who, {members_.size(), present_}, none);
 }
 
 std::vector<Message> AgreementSession::takeBroadcasts() {
+  if (rounds_ && present_ == members_.size() && !awaitsMembers()) rounds_->begin(broadcasts_);
   return std::exchange(broadcasts_, {});
 }
 

@@ -8,7 +8,7 @@
 //   over        all who came have left
 //
 // One that is taken over begins as decided: its ranks had their handshake elsewhere, and join one
-// by one. What was sent before one joins, it is sent then; who does not join in time has left.
+// by one; nothing is decided before all are there, and who does not join in time has left.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@
 #include "common/result.h"
 #include "interpose/agree/agreement_verdict.h"
 #include "interpose/agree/agreement_wire.h"
+#include "interpose/agree/decision_rounds.h"
 #include "interpose/agree/figure_pools.h"
-#include "interpose/agree/gate_rounds.h"
 
 namespace cinch {
 
@@ -49,18 +49,15 @@ class AgreementSession {
   Result<void> report(size_t member, const Initialised& report);
   Result<void> vote(size_t member, const Vote& vote);
 
-  Result<void> publish(size_t member, const Publication& publication);
   Result<void> pool(size_t member, const Figures& figures);
-  Result<void> proposeClosing(const CloseProposal& proposal);
-  Result<void> closePrepared(size_t member, const ClosePrepared& answer);
+  Result<void> propose(size_t member, const Proposal& proposal);
+  Result<void> prepared(size_t member, const Prepared& answer);
 
   // A member's connection has ended.
   void leave(size_t member);
 
   // When expire() has something to do, kNoDeadline for never.
-  Deadline deadline() const {
-    return decided_ ? std::min(pools_.due(), arrivals_.due) : reports_.due;
-  }
+  Deadline deadline() const;
   // The deadline has passed: decides with the reports that are there, or gives up the figures that
   // have waited too long for others, or the ranks that have not come.
   void expire();
@@ -73,7 +70,8 @@ class AgreementSession {
   // All ranks have said hello, so that none is still to come. Not before the first.
   bool complete() const { return members_.size() >= static_cast<size_t>(members_[0].hello.nRanks); }
 
-  // What all members that have not left are to be sent now, in order.
+  // What all members that have not left are to be sent now, in order. Where all are there, they are
+  // asked about what is to be decided.
   std::vector<Message> takeBroadcasts();
 
  private:
@@ -81,6 +79,7 @@ class AgreementSession {
     std::vector<bool> voted;  // by member
     size_t votes = 0;         // of members that have not left
     bool allYes = true;
+    Bytes bytes{};  // rank 0's
   };
 
   // Of real inits that have returned.
@@ -101,7 +100,8 @@ class AgreementSession {
   bool allReported() const;
   Verdict judged() const { return judge(members_, reports_.server, conflict_); }
   void decide(const Verdict& verdict);
-  void settle(uint64_t topic);
+  Result<void> settle(uint64_t topic);
+  Result<void> decideAll(std::vector<Decision> decisions);
 
   enum class Kind { ofId, ofChild, takenOver } kind_ = Kind::ofId;
   Reports reports_;
@@ -112,7 +112,7 @@ class AgreementSession {
   bool decided_ = false;
   std::map<uint64_t, Topic> topics_;
   FigurePools pools_;
-  std::optional<GateRounds> gates_;  // where the verdict is to compress
+  std::optional<DecisionRounds> rounds_;  // where the verdict is to compress
   std::vector<Message> broadcasts_;
 };
 

@@ -4,40 +4,9 @@
 #include <utility>
 
 namespace cinch {
-namespace {
-
-// Bytes for a session that some members have yet to join: more than the others send before the
-// first vote that needs all, and little enough to be sent at once.
-constexpr size_t kMaxKept = 1 << 20;
-
-size_t sizeOf(const Message& message) {
-  const auto* const publication = std::get_if<Publication>(&message);
-  return sizeof(Message) + (publication != nullptr ? publication->bytes.size() : 0) +
-         kMaxFigures * sizeof(uint64_t);
-}
-
-}  // namespace
-
-std::vector<Message> Session::seat(size_t member, const Seat& where) {
+void Session::seat(size_t member, const Seat& where) {
   seats.resize(std::max(seats.size(), member + 1));
   seats[member] = where;
-  std::vector<Message> missed = kept;
-  if (!state.awaitsMembers()) kept = {};
-  return missed;
-}
-
-std::vector<Message> Session::takeBroadcasts() {
-  std::vector<Message> now = state.takeBroadcasts();
-  if (!state.awaitsMembers()) return now;
-  for (const Message& message : now) keptBytes += sizeOf(message);
-  if (keptBytes <= kMaxKept) {
-    kept.insert(kept.end(), now.begin(), now.end());
-    return now;
-  }
-  state.giveUpOnOthers();
-  kept = {};
-  for (Message& message : state.takeBroadcasts()) now.push_back(std::move(message));
-  return now;
 }
 
 Error AgreementSessions::noRoom() const {

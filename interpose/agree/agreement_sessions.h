@@ -33,16 +33,11 @@ struct Session {
       : state(std::move(fresh)), parent(parent) {}
 
   bool isUnused() const { return seats.empty(); }
-  // A member has joined: what it is to be sent, since all others have been.
-  std::vector<Message> seat(size_t member, const Seat& where);
-  // What all members are to be sent now. Kept for those that are still to come.
-  std::vector<Message> takeBroadcasts();
+  void seat(size_t member, const Seat& where);
 
   AgreementSession state;
-  std::vector<Seat> seats;    // by member
-  std::vector<Message> kept;  // while members are awaited
-  size_t keptBytes = 0;
-  uint64_t serial = 0;  // counts the sessions of this server
+  std::vector<Seat> seats;  // by member
+  uint64_t serial = 0;      // counts the sessions of this server
   Nonce parent;
   std::set<Nonce> failed;  // children that ended while ranks were still to come
 };

@@ -23,10 +23,17 @@ constexpr uint32_t kFirstVersionWithServer = 7;
 
 static_assert(kMaxHelloBytes > kMaxSettings + 3 * kMaxName + kMaxReason + 110);
 static_assert(kMaxRankBytes > 2 * kMaxAddresses * 17 + 16);
-static_assert(kMaxRankBytes > kMaxPublished + 16);
+static_assert(kMaxRankBytes > kMaxDecided + 32);
 static_assert(kMaxServerBytes > kMaxRanks * sizeof(uint64_t) + kMaxReason + kMaxName + 48);
 
-// Stable numbers: the alternatives of Message in order, from 1.
+// More calls than any program makes, and more than it makes while others answer; so that sums do
+// not overflow.
+constexpr uint64_t kMostCalls = uint64_t{1} << 60;
+constexpr uint64_t kMostLead = uint64_t{1} << 32;
+constexpr size_t kLeastDecisionBytes = sizeof(uint64_t) + sizeof(uint32_t);
+
+// The alternatives of Message in order. Those up to the handshake result never change their
+// numbers, which ranks of other versions know, too.
 uint32_t typeOf(const Message& message) {
   return static_cast<uint32_t>(message.index()) + 1;
 }
@@ -92,15 +99,24 @@ class Reader {
     return value <= static_cast<uint8_t>(Links::nvlink) ? static_cast<Links>(value)
                                                         : Links::unknown;
   }
+  Prepared::Answer answer() {
+    const uint8_t value = integer<uint8_t>();
+    require(value <= static_cast<uint8_t>(Prepared::Answer::busy));
+    return ok_ ? static_cast<Prepared::Answer>(value) : Prepared::Answer{};
+  }
   int rankNumber() {
     uint32_t value = integer<uint32_t>();
     require(value <= static_cast<uint32_t>(kMaxRanks));
     return ok_ ? static_cast<int>(value) : 0;
   }
-  // Its greatest value means "never", which is no call.
-  uint64_t callNumber() {
+  uint64_t upTo(uint64_t most) {
     const uint64_t value = integer<uint64_t>();
-    require(value != kNeverCloses);
+    require(value <= most);
+    return ok_ ? value : 0;
+  }
+  uint64_t callNumberOrNone() {
+    const uint64_t value = integer<uint64_t>();
+    require(value <= kMostCalls || value == kNoOrdinal);
     return ok_ ? value : 0;
   }
   // Control characters become '?': a peer's text ends in our log.
@@ -226,27 +242,19 @@ Message readInitialised(Reader& in) {
   return message;
 }
 
-// Vote and Outcome are the same two fields.
-template <class T>
-void writeTopic(const T& message, Writer& out) {
+void write(const Vote& message, Writer& out) {
   out.integer(message.topic);
   out.integer(static_cast<uint8_t>(message.yes ? 1 : 0));
+  out.bytes(message.bytes, kMaxDecided);
 }
 
-template <class T>
-Message readTopic(Reader& in) {
-  T message;
+Message readVote(Reader& in) {
+  Vote message;
   message.topic = in.integer<uint64_t>();
   message.yes = in.flag();
+  message.bytes = in.bytes(kMaxDecided);
   in.end();
   return message;
-}
-
-void write(const Vote& message, Writer& out) {
-  writeTopic(message, out);
-}
-void write(const Outcome& message, Writer& out) {
-  writeTopic(message, out);
 }
 
 void write(const Acknowledged&, Writer&) {}
@@ -288,20 +296,6 @@ Message readVerdict(Reader& in) {
   return message;
 }
 
-void write(const Publication& message, Writer& out) {
-  out.integer(message.topic);
-  out.bytes(message.bytes, kMaxPublished);
-}
-
-Message readPublication(Reader& in) {
-  Publication message;
-  message.topic = in.integer<uint64_t>();
-  message.bytes = in.bytes(kMaxPublished);
-  in.end();
-  return message;
-}
-
-void write(const PublisherLeft&, Writer&) {}
 void write(const Leave&, Writer&) {}
 
 // Of messages that say nothing but that they are there.
@@ -311,18 +305,15 @@ Message readEmpty(Reader& in) {
   return T{};
 }
 
-// Figures and Pool are the same two fields.
-template <class T>
-void writeValues(const T& message, Writer& out) {
+void write(const Figures& message, Writer& out) {
   const size_t n = std::min(message.values.size(), kMaxFigures);
   out.integer(message.topic);
   out.integer(static_cast<uint32_t>(n));
   for (size_t i = 0; i < n; ++i) out.integer(message.values[i]);
 }
 
-template <class T>
-Message readValues(Reader& in) {
-  T message;
+Message readFigures(Reader& in) {
+  Figures message;
   message.topic = in.integer<uint64_t>();
   message.values.resize(in.count(kMaxFigures, sizeof(uint64_t)));
   for (uint64_t& value : message.values) value = in.integer<uint64_t>();
@@ -330,80 +321,95 @@ Message readValues(Reader& in) {
   return message;
 }
 
-void write(const Figures& message, Writer& out) {
-  writeValues(message, out);
-}
-void write(const Pool& message, Writer& out) {
-  writeValues(message, out);
-}
-
-// CloseProposal, ClosePrepare and GateClosed are the same two fields.
-template <class T>
-void writeCall(const T& message, Writer& out) {
+void write(const Proposal& message, Writer& out) {
   out.integer(message.topic);
   out.integer(message.ordinal);
+  out.bytes(message.bytes, kMaxDecided);
 }
 
-template <class T>
-Message readCall(Reader& in) {
-  T message;
+Message readProposal(Reader& in) {
+  Proposal message;
   message.topic = in.integer<uint64_t>();
-  message.ordinal = in.callNumber();
+  message.ordinal = in.callNumberOrNone();
+  message.bytes = in.bytes(kMaxDecided);
   in.end();
   return message;
 }
 
-// ClosePrepared and GateNotClosed are the same three fields.
-template <class T>
-void writeCallAndOpen(const T& message, Writer& out) {
-  writeCall(message, out);
+void write(const Prepare& message, Writer& out) {
+  out.integer(message.round);
+  out.integer(message.ordinal);
+  out.integer(static_cast<uint8_t>(message.insists ? 1 : 0));
+}
+
+Message readPrepare(Reader& in) {
+  Prepare message;
+  message.round = in.integer<uint64_t>();
+  message.ordinal = in.integer<uint64_t>();
+  message.insists = in.flag();
+  in.end();
+  return message;
+}
+
+void write(const Prepared& message, Writer& out) {
+  out.integer(message.round);
+  out.integer(static_cast<uint8_t>(message.answer));
+  out.integer(message.claimed);
+  out.integer(message.lead);
+}
+
+Message readPrepared(Reader& in) {
+  Prepared message;
+  message.round = in.integer<uint64_t>();
+  message.answer = in.answer();
+  message.claimed = in.upTo(kMostCalls);
+  message.lead = in.upTo(kMostLead);
+  in.end();
+  return message;
+}
+
+void write(const Commit& message, Writer& out) {
+  out.integer(message.round);
+  out.integer(message.ordinal);
+  out.integer(static_cast<uint32_t>(message.decisions.size()));
+  for (const Decision& decision : message.decisions) {
+    out.integer(decision.topic);
+    out.bytes(decision.bytes, kMaxDecidedBytes);
+  }
+}
+
+Message readCommit(Reader& in) {
+  Commit message;
+  message.round = in.integer<uint64_t>();
+  message.ordinal = in.integer<uint64_t>();
+  message.decisions.resize(in.count(kMaxServerBytes, kLeastDecisionBytes));
+  for (Decision& decision : message.decisions) {
+    decision.topic = in.integer<uint64_t>();
+    decision.bytes = in.bytes(kMaxDecidedBytes);
+  }
+  in.end();
+  return message;
+}
+
+void write(const Withdraw& message, Writer& out) {
+  out.integer(message.round);
   out.integer(message.openBelow);
 }
 
-template <class T>
-Message readCallAndOpen(Reader& in) {
-  T message;
-  message.topic = in.integer<uint64_t>();
-  message.ordinal = in.callNumber();
+Message readWithdraw(Reader& in) {
+  Withdraw message;
+  message.round = in.integer<uint64_t>();
   message.openBelow = in.integer<uint64_t>();
   in.end();
   return message;
 }
 
-void write(const CloseProposal& message, Writer& out) {
-  writeCall(message, out);
-}
-void write(const ClosePrepare& message, Writer& out) {
-  writeCall(message, out);
-}
-void write(const ClosePrepared& message, Writer& out) {
-  writeCallAndOpen(message, out);
-}
-void write(const GateClosed& message, Writer& out) {
-  writeCall(message, out);
-}
-void write(const GateNotClosed& message, Writer& out) {
-  writeCallAndOpen(message, out);
-}
-
 using ReadFunction = Message (*)(Reader&);
-constexpr ReadFunction kReaders[] = {readHello,
-                                     readInitialised,
-                                     readTopic<Vote>,
-                                     readEmpty<Acknowledged>,
-                                     readRejected,
-                                     readVerdict,
-                                     readTopic<Outcome>,
-                                     readPublication,
-                                     readEmpty<PublisherLeft>,
-                                     readValues<Figures>,
-                                     readValues<Pool>,
-                                     readCall<CloseProposal>,
-                                     readCall<ClosePrepare>,
-                                     readCallAndOpen<ClosePrepared>,
-                                     readCall<GateClosed>,
-                                     readCallAndOpen<GateNotClosed>,
-                                     readEmpty<Leave>};
+constexpr ReadFunction kReaders[] = {
+    readHello,       readInitialised, readVote,    readEmpty<Acknowledged>,
+    readRejected,    readVerdict,     readFigures, readProposal,
+    readPrepare,     readPrepared,    readCommit,  readWithdraw,
+    readEmpty<Leave>};
 static_assert(std::size(kReaders) == std::variant_size_v<Message>);
 
 }  // namespace

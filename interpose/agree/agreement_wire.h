@@ -24,7 +24,7 @@
 #include "common/network/ip_address.h"
 #include "common/result.h"
 #include "interpose/agree/agreement.h"
-#include "interpose/agree/gate_record.h"
+#include "interpose/agree/decision_record.h"
 
 namespace cinch {
 
@@ -47,52 +47,52 @@ struct Initialised {
 struct Vote {
   uint64_t topic = 0;
   bool yes = false;
+  std::vector<uint8_t> bytes{};  // kMaxDecided at most; rank 0's go to all with the outcome
 };
 
-// What a rank measured, and what its ranks measured together: the smallest of each figure.
+// What a rank measured: the ranks learn the smallest of each figure.
 struct Figures {
   uint64_t topic = 0;
   std::vector<uint64_t> values;  // kMaxFigures at most
 };
-struct Pool {
-  uint64_t topic = 0;
-  std::vector<uint64_t> values;  // none where a rank owed its figures for too long
-};
 
-// Rank to server: some rank wants the gate closed, before this call or a later one.
-struct CloseProposal {
+// Rank to server: to be decided from that call on, or kNoOrdinal: from one that nobody waits for.
+// Only rank 0 has bytes to send.
+struct Proposal {
   uint64_t topic = 0;
   uint64_t ordinal = 0;
+  std::vector<uint8_t> bytes{};  // kMaxDecided at most
 };
-// Server to rank: will it wait before that call for the outcome?
-struct ClosePrepare {
-  uint64_t topic = 0;
+// Server to rank: will it wait before that call for the outcome? Rounds are numbered from 1. Where
+// the server insists, an open group is no reason to refuse.
+struct Prepare {
+  uint64_t round = 0;
   uint64_t ordinal = 0;
+  bool insists = false;
 };
-// Rank to server. It will where `openBelow`, below which its calls have to stay open, is at most
-// `ordinal`. Otherwise it has begun that call. kNeverCloses: no call can be promised.
-struct ClosePrepared {
-  uint64_t topic = 0;
+// Rank to server. It has claimed so many calls, and needs so many ahead of them so as not to wait.
+struct Prepared {
+  enum class Answer : uint8_t {
+    accepted,
+    claimed,  // it has made that call
+    busy      // it has an NCCL group open, and can promise nothing
+  };
+  uint64_t round = 0;
+  Answer answer{};
+  uint64_t claimed = 0;
+  uint64_t lead = 0;
+};
+// Server to rank, where all have accepted: in force from that call on.
+struct Commit {
+  uint64_t round = 0;
   uint64_t ordinal = 0;
+  std::vector<Decision> decisions{};
+};
+// Server to rank: the round is over, and no later one is about a call below `openBelow`;
+// kNoOrdinal: there will be none.
+struct Withdraw {
+  uint64_t round = 0;
   uint64_t openBelow = 0;
-};
-// Server to rank: all will have closed the gate before that call.
-struct GateClosed {
-  uint64_t topic = 0;
-  uint64_t ordinal = 0;
-};
-// Server to rank: the gate stays open for the calls below `openBelow` on all ranks, and the server
-// tries a later one by itself; kNeverCloses: it stays open for all calls.
-struct GateNotClosed {
-  uint64_t topic = 0;
-  uint64_t ordinal = 0;
-  uint64_t openBelow = 0;
-};
-
-// From rank 0, and to all ranks.
-struct Publication {
-  uint64_t topic = 0;
-  std::vector<uint8_t> bytes;  // kMaxPublished at most
 };
 
 // Server to rank, besides Verdict.
@@ -100,14 +100,6 @@ struct Acknowledged {};
 struct Rejected {
   std::string reason;
 };
-struct Outcome {
-  uint64_t topic = 0;
-  bool yes = false;
-};
-
-// Rank 0 has left: nothing will be published any more.
-struct PublisherLeft {};
-
 // Rank to server: it has no more use for the session. So has everybody whose connection ends.
 struct Leave {};
 
@@ -116,8 +108,7 @@ uint64_t childNonce(uint64_t parent, uint64_t ordinal, int64_t part);
 
 using Bytes = std::vector<uint8_t>;
 using Message = std::variant<HelloMessage, Initialised, Vote, Acknowledged, Rejected, Verdict,
-                             Outcome, Publication, PublisherLeft, Figures, Pool, CloseProposal,
-                             ClosePrepare, ClosePrepared, GateClosed, GateNotClosed, Leave>;
+                             Figures, Proposal, Prepare, Prepared, Commit, Withdraw, Leave>;
 
 // Two processes have one connection, whatever the number of their ranks and communicators: a
 // channel is what one rank of the connecting process has to do with one session. That process

@@ -8,8 +8,6 @@ namespace {
 // How long a message of some bytes may wait for room in the kernel: the server always reads, but
 // the network may be away for minutes.
 constexpr std::chrono::seconds kSendTime{600};
-// What rank 0 may publish before this rank asks for any of it.
-constexpr size_t kMaxUntaken = 256 << 20;
 
 }  // namespace
 
@@ -18,18 +16,6 @@ Result<void> ControlInbox::store(const Message& message) {
     acknowledged = true;
   } else if (const Verdict* given = std::get_if<Verdict>(&message)) {
     verdict = *given;
-  } else if (const Outcome* outcome = std::get_if<Outcome>(&message)) {
-    outcomes[outcome->topic] = outcome->yes;
-  } else if (const Publication* publication = std::get_if<Publication>(&message)) {
-    Bytes& bytes = published[publication->topic];
-    publishedBytes += publication->bytes.size() - bytes.size();
-    bytes = publication->bytes;
-    if (publishedBytes > kMaxUntaken)
-      return errorf(Status::remoteError, "rank 0 publishes more than this rank takes");
-  } else if (const Pool* pool = std::get_if<Pool>(&message)) {
-    pooled[pool->topic] = pool->values;
-  } else if (std::holds_alternative<PublisherLeft>(message)) {
-    publisherLeft = true;
   } else {
     return errorf(Status::remoteError, "it sent what only ranks send");
   }
@@ -42,8 +28,7 @@ ControlClient::ControlClient(const Endpoint& server, const HelloMessage& hello)
 std::shared_ptr<ControlClient> ControlClient::make(const Endpoint& server,
                                                    const HelloMessage& hello) {
   const std::shared_ptr<ControlClient> made(new ControlClient(server, hello));
-  // A gate may outlive its communicator.
-  made->gates_.emplace([weak = std::weak_ptr(made)](const CloseProposal& proposal, bool mayWait) {
+  made->decisions_.emplace([weak = std::weak_ptr(made)](const Proposal& proposal, bool mayWait) {
     if (const auto client = weak.lock()) client->propose(proposal, mayWait);
   });
   return made;
@@ -109,7 +94,7 @@ bool ControlClient::endWith(const std::string& cause) {
     if (isNews) failure_ = serverError(cause);
     changed_.notify_all();
   }
-  if (gates_) gates_->end();
+  if (decisions_) decisions_->end();
   return isNews;
 }
 
@@ -125,7 +110,7 @@ void ControlClient::lost(const std::string& cause) {
   static_cast<void>(endWith(cause));
 }
 
-void ControlClient::propose(const CloseProposal& proposal, bool mayWait) {
+void ControlClient::propose(const Proposal& proposal, bool mayWait) {
   // Where it fails the connection has ended, and with it every wait.
   if (mayWait) return static_cast<void>(send(proposal));
   const Way way = this->way();
@@ -140,9 +125,9 @@ void ControlClient::deliver(const Message& message) {
 }
 
 Result<void> ControlClient::receive(const Message& message) {
-  if (const auto* prepare = std::get_if<ClosePrepare>(&message)) return answer(*prepare);
-  if (const auto* closed = std::get_if<GateClosed>(&message)) return gates_->receive(*closed);
-  if (const auto* open = std::get_if<GateNotClosed>(&message)) return gates_->receive(*open);
+  if (const auto* prepare = std::get_if<Prepare>(&message)) return answer(*prepare);
+  if (const auto* commit = std::get_if<Commit>(&message)) return decisions_->receive(*commit);
+  if (const auto* withdraw = std::get_if<Withdraw>(&message)) return decisions_->receive(*withdraw);
   if (const auto* rejected = std::get_if<Rejected>(&message)) {
     lost(rejected->reason);
     return {};
@@ -154,8 +139,8 @@ Result<void> ControlClient::receive(const Message& message) {
   return {};
 }
 
-Result<void> ControlClient::answer(const ClosePrepare& message) {
-  const auto promised = gates_->receive(message);
+Result<void> ControlClient::answer(const Prepare& message) {
+  const auto promised = decisions_->receive(message);
   CINCH_TRY(promised);
   if (!promised.value()) return {};
   const Way way = this->way();

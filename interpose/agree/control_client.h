@@ -15,8 +15,8 @@
 
 #include "common/result.h"
 #include "interpose/agree/agreement_wire.h"
-#include "interpose/agree/call_gate.h"
 #include "interpose/agree/control_link.h"
+#include "interpose/agree/decisions.h"
 
 namespace cinch {
 
@@ -27,11 +27,6 @@ struct ControlInbox {
 
   bool acknowledged = false;
   std::optional<Verdict> verdict;
-  std::map<uint64_t, bool> outcomes;
-  std::map<uint64_t, Bytes> published;
-  size_t publishedBytes = 0;
-  std::map<uint64_t, std::vector<uint64_t>> pooled;
-  bool publisherLeft = false;
 };
 
 class ControlClient final : public ControlLink::Listener,
@@ -57,7 +52,7 @@ class ControlClient final : public ControlLink::Listener,
   using Ready = std::function<bool(ControlInbox&)>;
   Result<void> waitFor(const char* what, Deadline deadline, const Ready& ready);
 
-  std::shared_ptr<CallGate> openGate(uint64_t topic) { return gates_->open(topic); }
+  Decisions& decisions() { return *decisions_; }
 
   // Ends this rank's part in the session, and every wait.
   void leave(const std::string& cause);
@@ -77,15 +72,15 @@ class ControlClient final : public ControlLink::Listener,
   Way way();
   std::optional<Error> failure();
   Result<void> receive(const Message& message);
-  Result<void> answer(const ClosePrepare& message);
-  void propose(const CloseProposal& proposal, bool mayWait);
+  Result<void> answer(const Prepare& message);
+  void propose(const Proposal& proposal, bool mayWait);
   bool endWith(const std::string& cause);
 
   const Endpoint server_;
   const uint64_t nonce_;
   const bool isChild_;
   const pid_t owner_ = getpid();
-  std::optional<GateTable> gates_;  // always, once it is made
+  std::optional<Decisions> decisions_;  // always, once it is made
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/byte_order.h"
+
 namespace cinch {
 
 Result<void> FigurePools::add(size_t who, const Figures& figures, Attendance now,
-                              std::vector<Message>& out) {
+                              std::vector<Decision>& out) {
   if (pools_.count(figures.topic) == 0 && pools_.size() == kMaxOpenPools)
     return errorf(Status::remoteError, "more than %zu open pools", kMaxOpenPools);
   Open& pool = pools_[figures.topic];
@@ -23,7 +25,7 @@ Result<void> FigurePools::add(size_t who, const Figures& figures, Attendance now
   return {};
 }
 
-void FigurePools::settle(uint64_t topic, Attendance now, std::vector<Message>& out) {
+void FigurePools::settle(uint64_t topic, Attendance now, std::vector<Decision>& out) {
   const auto found = pools_.find(topic);
   Open& pool = found->second;
   if (pool.nGiven < now.present) return;
@@ -32,8 +34,11 @@ void FigurePools::settle(uint64_t topic, Attendance now, std::vector<Message>& o
   pools_.erase(found);
 }
 
-void FigurePools::tell(uint64_t topic, Open& pool, std::vector<Message>& out) {
-  out.push_back(Pool{topic, std::move(pool.least)});
+void FigurePools::tell(uint64_t topic, Open& pool, std::vector<Decision>& out) {
+  Decision decision{topic, Bytes(pool.least.size() * sizeof(uint64_t))};
+  for (size_t i = 0; i < pool.least.size(); ++i)
+    storeLittle(pool.least[i], &decision.bytes[i * sizeof(uint64_t)]);
+  out.push_back(std::move(decision));
   pool.isOver = true;
 }
 
@@ -44,7 +49,7 @@ Deadline FigurePools::due() const {
   return due;
 }
 
-void FigurePools::expire(std::vector<Message>& out) {
+void FigurePools::expire(std::vector<Decision>& out) {
   for (auto& [topic, pool] : pools_) {
     if (pool.isOver || Clock::now() < pool.due) continue;
     const size_t nFigures = pool.least.size();
@@ -54,7 +59,7 @@ void FigurePools::expire(std::vector<Message>& out) {
   }
 }
 
-void FigurePools::leave(size_t who, Attendance now, std::vector<Message>& out) {
+void FigurePools::leave(size_t who, Attendance now, std::vector<Decision>& out) {
   std::vector<uint64_t> open;
   for (auto& [topic, pool] : pools_) {
     if (pool.given[who]) pool.nGiven--;

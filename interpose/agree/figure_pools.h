@@ -26,15 +26,15 @@ struct Attendance {
 
 class FigurePools {
  public:
-  // Appends what all are to be sent. An error where the member breaks the protocol.
+  // Appends what is to be decided. An error where the member breaks the protocol.
   Result<void> add(size_t member, const Figures& figures, Attendance now,
-                   std::vector<Message>& out);
+                   std::vector<Decision>& out);
   // Figures that have waited too long for others are given up.
-  void expire(std::vector<Message>& out);
+  void expire(std::vector<Decision>& out);
   // kNoDeadline for never.
   Deadline due() const;
   // A member has left: `now` is without it.
-  void leave(size_t member, Attendance now, std::vector<Message>& out);
+  void leave(size_t member, Attendance now, std::vector<Decision>& out);
 
  private:
   struct Open {
@@ -45,8 +45,8 @@ class FigurePools {
     bool isOver = false;  // all have been told; what comes now came too late
   };
 
-  static void tell(uint64_t topic, Open& pool, std::vector<Message>& out);
-  void settle(uint64_t topic, Attendance now, std::vector<Message>& out);
+  static void tell(uint64_t topic, Open& pool, std::vector<Decision>& out);
+  void settle(uint64_t topic, Attendance now, std::vector<Decision>& out);
 
   std::map<uint64_t, Open> pools_;
 };

@@ -2,8 +2,8 @@
 // policy/precision/checkup.h says when and why.
 #pragma once
 
-#include <atomic>
 #include <optional>
+#include <vector>
 
 #include "interpose/comm/examiner.h"
 #include "interpose/comm/precision_tables.h"
@@ -14,14 +14,14 @@ namespace cinch {
 struct Checkup {
   CheckupSchedule schedule;
   uint64_t nextCall = 0;  // calls of the slot outside of captures, the same on all ranks
-  uint64_t nHeard = 0;    // calls whose words have been heard
+  std::optional<uint64_t> examined{};  // the call that rank 0's next decision is about
+  std::vector<uint8_t> opening{};      // rank 0's, before the first call
   PrecisionTables tables;
-  bool mustPass = false;               // rank 0 said so: from the next call on
-  bool hasMoved = false;               // its buffers, since the last examination
-  std::atomic<bool> isAwaited{false};  // this rank waits for the word on the last examination
-  std::optional<uint32_t> place;       // the slot's Place::slot, where it has one
+  bool mustPass = false;          // rank 0 has decided so: from the next call on
+  bool hasMoved = false;          // its buffers, since the last examination
+  std::optional<uint32_t> place;  // the slot's Place::slot, where it has one
 
-  // Rank 0's; between an examination and the publication of what came out, the background thread's.
+  // Rank 0's; between an examination and the proposal that comes of it, the background thread's.
   std::optional<Adviser> adviser;
   Examiner examiner;
 

@@ -57,25 +57,16 @@ bool CommPlan::knows(uint64_t slot) const {
   return !isReplayed() || replayed_->knows(keyOf(slot));
 }
 
-std::vector<uint64_t> CommPlan::pool(uint64_t slot, uint64_t round) const {
-  return replayed_->pool(keyOf(slot), round);
-}
-
-std::vector<uint8_t> CommPlan::advice(uint64_t slot, uint64_t call) const {
-  return replayed_->advice(keyOf(slot), call);
+std::vector<PlannedDecision> CommPlan::decisionsAt(uint64_t call) const {
+  return replayed_->decisionsAt(communicator_, call);
 }
 
 void CommPlan::noteSlot(uint64_t slot, const std::string& name) const {
   if (isRecorded_) PlanFile::ofProcess().add(slotLine(keyOf(slot), name));
 }
 
-void CommPlan::notePool(uint64_t slot, uint64_t round, std::span<const uint64_t> least) const {
-  if (isRecorded_ && !least.empty()) PlanFile::ofProcess().add(poolLine(keyOf(slot), round, least));
-}
-
-void CommPlan::noteAdvice(uint64_t slot, uint64_t call, std::span<const uint8_t> bytes) const {
-  if (isRecorded_ && !bytes.empty())
-    PlanFile::ofProcess().add(adviceLine(keyOf(slot), call, bytes));
+void CommPlan::note(const PlannedDecision& decision) const {
+  if (isRecorded_) PlanFile::ofProcess().add(decisionLine(communicator_, decision));
 }
 
 void CommPlan::finish() const {

@@ -1,8 +1,7 @@
-// CINCH_PLAN on one communicator: what its ranks were told is recorded, or comes from a record.
+// CINCH_PLAN on one communicator: what its ranks decide is recorded, or comes from a record.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -27,17 +26,16 @@ class CommPlan {
   // same on all ranks, where the plan that is to be replayed is not this communicator's.
   Result<void> begin(std::string communicator, const PlannedComm& now, bool isRecorder);
 
-  // The ranks measure nothing, and are told what they were told in the run that was recorded.
+  // The ranks measure nothing, and decide what they decided in the run that was recorded.
   bool isReplayed() const { return replayed_ != nullptr; }
   // Whether the slot may be compressed: it was, if this is a replay.
   bool knows(uint64_t slot) const;
-  std::vector<uint64_t> pool(uint64_t slot, uint64_t round) const;
-  std::vector<uint8_t> advice(uint64_t slot, uint64_t call) const;
+  // What came into force with that call of the communicator.
+  std::vector<PlannedDecision> decisionsAt(uint64_t call) const;
 
   // Without effect unless it is recorded; written soon, by another thread.
   void noteSlot(uint64_t slot, const std::string& name) const;
-  void notePool(uint64_t slot, uint64_t round, std::span<const uint64_t> least) const;
-  void noteAdvice(uint64_t slot, uint64_t call, std::span<const uint8_t> bytes) const;
+  void note(const PlannedDecision& decision) const;
   // All that was noted is written when it returns, unless that takes seconds. Not on the call path.
   void finish() const;
 

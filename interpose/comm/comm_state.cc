@@ -98,7 +98,7 @@ Verdict CommState::hearVerdict() {
   const std::string queues = hasOneDeviceQueue() ? "one" : "several";
   const PlannedComm now{nRanks, hashText(agreedSettings(params_, rules_, "") + queues),
                         hashText(placementText(hosts_, verdict.links))};
-  const auto begun = commPlan.begin(verdict.communicator, now, rank == 0);
+  const auto begun = decisions.begin(agreement_, verdict.communicator, now, rank == 0);
   return begun.ok() ? verdict : Verdict{false, begun.error().message, {}};
 }
 
@@ -148,7 +148,12 @@ CommState::Decision CommState::decide(const Signature& signature, CUstream_st* s
   // of that would part it from the others.
   if (const uint64_t captureId = captureIdOf(stream); captureId != 0)
     return decideCaptured(signature, captureId);
-  return decideCounted(signature, buffer_dev, root);
+  Decision decision = decideCounted(signature, buffer_dev, root);
+  const bool mayEver =
+      decision.reason == Reason::none || decision.exam ||
+      cinch::decide(params_, facts_, signature, inTheEnd(signature)) == Reason::none;
+  decision.isNumbered = mayEver && !hasLeft_;
+  return decision;
 }
 
 // What is known of a call that has been made for ever.
@@ -164,6 +169,7 @@ CommState::Decision CommState::decideCounted(const Signature& signature, const v
   const std::optional<uint32_t> index = seen ? std::optional(seen->index) : std::nullopt;
   const auto [place, exam, contrary] = observe(signature, index, buffer_dev, root);
   if (layers_) layers_->follow(signature);
+  decisions.setPeriod(steps_.sequence().period());
   const bool isNew = !seen || seen->before == 0;
   if (place.kind == Place::Kind::unknown && (isNew || marksNewLayout(signature)))
     for (const auto& slot : slots_) slot->dropResiduals();
@@ -290,7 +296,7 @@ Slot* CommState::slotOf(uint32_t signatureIndex, const Signature& signature, con
   const SlotKey key{signatureIndex, coding.codec.format.id, isPlaced ? place.slot + 1 : 0};
   auto found = slotByKey_.find(key);
   if (found == slotByKey_.end()) {
-    if (!commPlan.knows(identityOf(signature, key.codecId, key.place))) return nullptr;
+    if (!decisions.plan().knows(identityOf(signature, key.codecId, key.place))) return nullptr;
     found = slotByKey_.emplace(key, &makeSlot(signature, coding, key)).first;
   }
   Slot* const slot = found->second;
@@ -404,7 +410,7 @@ Slot& CommState::makeSlot(const Signature& signature, const Coding& coding, cons
 
 void CommState::activate(Slot& slot) {
   slot.phase = SlotPhase::active;
-  commPlan.noteSlot(slot.identity, slot.name);
+  decisions.plan().noteSlot(slot.identity, slot.name);
   CINCH_INFO("POLICY", "%s: compressed from here on", slot.name.c_str());
   if (params_.residualDir.empty() || residualStore_ || slot.residuals().encode == nullptr) return;
   const ResidualOwner owner{static_cast<uint32_t>(nRanks), static_cast<uint32_t>(rank)};
@@ -475,7 +481,7 @@ void CommState::logCalls() {
 void CommState::finish() {
   logCalls();
   if (agreement_) agreement_->close();
-  commPlan.finish();
+  decisions.plan().finish();
   if (facts_.agreed && !isAbandoned()) writeResiduals();
 }
 

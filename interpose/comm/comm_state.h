@@ -20,7 +20,7 @@
 #include "interpose/comm/bucket_layers.h"
 #include "interpose/comm/call_tracer.h"
 #include "interpose/comm/codec_stream.h"
-#include "interpose/comm/comm_plan.h"
+#include "interpose/comm/comm_decisions.h"
 #include "interpose/comm/join.h"
 #include "interpose/comm/reduction_ops.h"
 #include "interpose/comm/residual_store.h"
@@ -51,6 +51,10 @@ class CommState {
     CallStats* call = nullptr;  // where its outcome counts; null where no call does
     SiteExam exam{};  // of a call that has a place in the step, where its class is to be found out
     std::optional<Evidence> contrary{};  // to its having been found a gradient
+    // Of the calls that could ever be compressed: what is smaller, a rank may make in a graph which
+    // the others make without. Once submit() has numbered it, the same on all ranks.
+    bool isNumbered = false;
+    uint64_t number = 0;
   };
   // `buffer_dev`: what the program gave to the call, where that is known; `root`: of a broadcast.
   Decision decide(const Signature& signature, CUstream_st* stream, const void* buffer_dev = nullptr,
@@ -118,7 +122,7 @@ class CommState {
   CodecStream codecStream;             // where some slot's calls have chunks that may overlap
   std::unique_ptr<CallTracer> tracer;  // null without CINCH_TRACE
   ReductionOps ops;
-  CommPlan commPlan;
+  CommDecisions decisions;
   Births births;  // of communicators that are made from this one
 
  private:

@@ -22,7 +22,7 @@ struct SlotStrategy {
   uint64_t nHeard = 0;          // rounds
   uint64_t roundBegun = 0;      // by the host's clock, in ns
 
-  std::atomic<uint64_t> nAwaited{0};  // rounds that the program is about to hear, or has heard
+  std::atomic<uint64_t> nAwaited{0};  // rounds whose times are of no use later
 
   // The last turn, which did this, did not take place.
   void takeBack(Strategy done) {

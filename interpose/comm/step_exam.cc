@@ -79,7 +79,7 @@ StepExam::Noted StepExam::note(uint32_t position, const CallOrigin& origin,
   if (call.isReduction || call.isWatched) noted.site = call.slot;
   if (call.isReduction) {
     const Site& site = sites_[call.slot];
-    const bool isTaken = site.phase == Phase::decided && isGradient(site.outcome);
+    const bool isTaken = this->isTaken(call.slot);
     std::optional<Evidence>& contrary = noted.contrary;
     if (isTaken && !evidence_.hasSeen(call.slot, origin.caller)) contrary = Evidence::anotherThread;
     if (isTaken && site.outcome == Evidence::wholeModel && !isAmong(site.measured, buffer.data_dev))
@@ -98,9 +98,10 @@ void StepExam::decide(uint32_t site, Evidence outcome) {
   decided.outcome = outcome;
   decided.mayChange = mayChange(outcome);
   decided.finding->store(findingOf(isGradient(outcome)));
-  if (isGradient(outcome) || !decided.gate) return;
-  decided.gate.reset();
-  ++decided.nClosed;
+  if (isGradient(outcome))
+    decided.wasTaken = true;
+  else if (std::exchange(decided.wasTaken, false))
+    ++decided.nClosed;
 }
 
 void StepExam::close(uint32_t site, Evidence found) {
@@ -194,8 +195,8 @@ std::vector<uint32_t> StepExam::takeUnvoted(bool isUrgent) {
   return unvoted;
 }
 
-uint64_t StepExam::gateTopic(uint32_t site) const {
-  return topicOf({period, site, sites_[site].nClosed});
+uint64_t StepExam::closingTopic(uint32_t site) const {
+  return topicOf(Subject::closing, {period, site, sites_[site].nClosed});
 }
 
 bool StepExam::hasArrived() const {

@@ -22,7 +22,6 @@
 #include <optional>
 #include <vector>
 
-#include "interpose/agree/call_gate.h"
 #include "interpose/comm/caller.h"
 #include "interpose/comm/site_samples.h"
 #include "interpose/policy/evidence.h"
@@ -72,7 +71,7 @@ class StepExam {
   Evidence outcome(uint32_t site) const { return sites_[site].outcome; }
   uint64_t countOf(uint32_t site) const { return evidence_.reductionOf(site).signature.count; }
   void decide(uint32_t site, Evidence outcome);
-  // Its gate is closed. What each rank finds of that is its own, so that none asks again before the
+  // It has been closed. What each rank finds of that is its own, so that none asks again before the
   // next epoch: the others would not.
   void close(uint32_t site, Evidence found);
   // Before a call of the site, the `ordinal`-th of its signature. Where it is time to, all sites of
@@ -95,11 +94,13 @@ class StepExam {
   // The sites that this rank has to vote on now: all are measured, or `isUrgent`. Each once.
   std::vector<uint32_t> takeUnvoted(bool isUrgent);
 
-  // The gate of a site that was found to be a gradient, through which each of its calls goes, so
-  // that the ranks stop compressing it before the same one. It outlasts epochs; where it has been
-  // closed, the next one has another topic.
-  std::shared_ptr<CallGate>& gate(uint32_t site) { return sites_[site].gate; }
-  uint64_t gateTopic(uint32_t site) const;
+  // What the ranks decide where a site that was found to be a gradient is none any more: all stop
+  // compressing it before the same call. It outlasts epochs; where that has been decided, there is
+  // another one.
+  uint64_t closingTopic(uint32_t site) const;
+  bool isTaken(uint32_t site) const {
+    return sites_[site].phase == Phase::decided && isGradient(sites_[site].outcome);
+  }
 
   // Any thread: whether what was copied is there, and what was scattered before has been evaluated;
   // what this rank knows of a site by now, from what has arrived; what it found, and whether it
@@ -130,8 +131,8 @@ class StepExam {
     Ballot ballot{};
     std::shared_ptr<std::atomic<SiteFinding>> finding =
         std::make_shared<std::atomic<SiteFinding>>(SiteFinding::unknown);
-    std::shared_ptr<CallGate> gate;
-    uint32_t nClosed = 0;               // gates
+    bool wasTaken = false;  // for a gradient, since it was last closed
+    uint32_t nClosed = 0;
     std::vector<const void*> measured;  // buffers, in this attempt
 
     // Where the next sample goes: in the place of the oldest one, if there are as many as can be.

@@ -1,4 +1,4 @@
-// Numbers for what the ranks agree on.
+// Numbers for what the ranks decide.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,21 @@
 
 namespace cinch {
 
+enum class Subject : uint64_t {
+  allocation,  // votes while a slot gets ready
+  connection,
+  evidence,  // whether a site of the step is a gradient
+  closing,   // that it is none any more
+  times,     // of one round of a slot
+  precision  // of a slot, after an examined call
+};
+
 // One that is the same on all ranks for the same facts, and another one for others.
-inline uint64_t topicOf(std::initializer_list<uint64_t> facts) {
-  std::vector<uint8_t> bytes(facts.size() * sizeof(uint64_t));
+inline uint64_t topicOf(Subject subject, std::initializer_list<uint64_t> facts) {
+  std::vector<uint8_t> bytes((facts.size() + 1) * sizeof(uint64_t));
   uint8_t* to = bytes.data();
-  for (const uint64_t fact : facts) {
-    storeLittle(fact, to);
-    to += sizeof(uint64_t);
-  }
+  storeLittle(static_cast<uint64_t>(subject), to);
+  for (const uint64_t fact : facts) storeLittle(fact, to += sizeof(uint64_t));
   return hashBytes(bytes.data(), bytes.size());
 }
 

@@ -12,9 +12,9 @@ using namespace cinch;
 CINCH_EXPORT ncclResult_t ncclGroupStart() {
   const EntryGuard guard;
   const RealNccl* real = CINCH_REAL();
-  const ncclResult_t result = CINCH_FORWARD(real, GroupStart);
-  if (!guard.outermost() || result != ncclSuccess) return result;
-  OpenGroup::start(*real);
+  if (!guard.outermost() || real == nullptr) return CINCH_FORWARD(real, GroupStart);
+  const ncclResult_t result = OpenGroup::start(*real);
+  if (result != ncclSuccess) return result;
   if (CallLog* const log = CallLog::instance()) log->groupStart();
   return result;
 }

@@ -24,6 +24,7 @@ struct BatchItem {
   Turn turn{};
   bool connectOnly = false;  // exchange whatever is there, to have NCCL connect; no codec
   SiteExam exam{};           // of a call that passed and was measured
+  uint64_t number = 0;       // of the call, the same on all ranks
   bool isPlaced = true;      // it had its place when it was made
   bool takesStep = true;     // it gets its slot ready; another call of the group does, else
   CollectivePlan plan{};     // which it follows; Batch sets it when its wave begins
@@ -56,8 +57,7 @@ class Batch {
  public:
   Batch(std::span<BatchItem> items, const RealNccl& real);
 
-  // Before anything else: settles which plans the items of the first wave follow. May wait for
-  // rank 0's advice (execute/checkup.h).
+  // Before anything else: settles which plans the items of the first wave follow.
   Result<void> begin();
 
   // Records the first messages of the items of `comm` into the thread's open group of the real

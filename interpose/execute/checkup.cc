@@ -1,5 +1,8 @@
 #include "interpose/execute/checkup.h"
 
+#include <span>
+#include <utility>
+
 #include "common/log.h"
 #include "interpose/execute/examine.h"
 #include "interpose/execute/judgement.h"
@@ -14,29 +17,34 @@ void passFromNowOn(const CommState& comm, Slot& slot) {
              slot.name.c_str());
 }
 
-Result<std::vector<uint8_t>> wordBefore(CommState& comm, Slot& slot, uint64_t call) {
-  if (comm.commPlan.isReplayed()) return comm.commPlan.advice(slot.identity, call);
-  slot.checkup->isAwaited.store(true);
-  auto said = comm.agreement().awaitPublication(
-      judgementTopic(slot, call), static_cast<int>(processParams().params.voteTimeout));
-  if (!said.ok())
-    return errorf(said.error().status, "%s: no word on its precision: %s", slot.name.c_str(),
-                  said.error().message.c_str());
-  comm.commPlan.noteAdvice(slot.identity, call, said.value());
-  return said;
-}
-
-Result<void> hear(CommState& comm, Slot& slot, uint64_t call) {
-  const auto said = wordBefore(comm, slot, call);
-  CINCH_TRY(said);
-  const auto advice = decodeAdvice(said.value(), slot.identity,
-                                   wire::ShardLayout::tilesOf(slot.plan.bucketElems()));
+Result<void> follow(CommState& comm, Slot& slot, std::span<const uint8_t> bytes) {
+  const auto advice =
+      decodeAdvice(bytes, slot.identity, wire::ShardLayout::tilesOf(slot.plan.bucketElems()));
   CINCH_TRY(advice);
   slot.checkup->mustPass = advice.value().kind == Advice::Kind::pass;
   if (advice.value().kind != Advice::Kind::change) return {};
   const RelaxedCapture relaxed(*comm.resources.device);
   const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
   return slot.changePlan(*comm.resources.device, advice.value().plan);
+}
+
+// The next call is to be examined: on all ranks, as its number and what is in force are the same.
+bool isDue(const Checkup& checkup) {
+  return !checkup.examined && checkup.schedule.examines(checkup.nextCall);
+}
+
+// What is in force from this call on.
+Result<void> followDecisions(BatchItem& item) {
+  Checkup& checkup = *item.slot->checkup;
+  if (!checkup.opening.empty())
+    return follow(*item.comm, *item.slot, std::exchange(checkup.opening, {}));
+  if (!checkup.examined) return {};
+  const auto decided =
+      item.comm->decisions.take(precisionTopic(*item.slot, *checkup.examined), item.number);
+  CINCH_TRY(decided);
+  if (!decided.value()) return {};
+  checkup.examined.reset();
+  return follow(*item.comm, *item.slot, *decided.value());
 }
 
 bool hasCheckup(const BatchItem& item) {
@@ -65,34 +73,23 @@ bool willBeExamined(const BatchItem& item, uint64_t nBefore) {
   return checkup.schedule.examines(checkup.nextCall + nBefore);
 }
 
-void sayOpening(const BatchItem& item) {
-  const Checkup* const checkup = item.slot->checkup.get();
-  const bool isHeard = checkup != nullptr && checkup->schedule.hasOpening;
-  if (isHeard && item.comm->rank == 0 && !item.comm->commPlan.isReplayed())
-    openInBackground(item.comm, *item.slot);
-}
-
 Result<void> beginCall(BatchItem& item) {
   item.plan = planOf(item);
   if (!hasCheckup(item)) return {};
   Checkup& checkup = *item.slot->checkup;
-  const uint64_t call = checkup.nextCall;
-  // A group that NCCL refuses is repeated: its words have been heard then.
-  if (checkup.schedule.hears(call) && checkup.nHeard <= call) {
-    CINCH_TRY(hear(*item.comm, *item.slot, call));
-    checkup.nHeard = call + 1;
-  }
+  CINCH_TRY(followDecisions(item));
   if (!item.turn.isQuick()) item.plan = item.slot->planInForce();
-  // What would follow from an examination is known where a plan is replayed.
-  const bool isReplayed = item.comm->commPlan.isReplayed();
-  if (!isReplayed && checkup.schedule.examines(call)) item.examined = call;
+  // What follows from an examination is known where a plan is replayed.
+  if (isDue(checkup) && !item.comm->decisions.isReplayed()) item.examined = checkup.nextCall;
   return {};
 }
 
 Result<void> endCall(BatchItem& item) {
   if (!hasCheckup(item)) return {};
-  ++item.slot->checkup->nextCall;
-  if (item.slot->checkup->mustPass && item.slot->phase == SlotPhase::active)
+  Checkup& checkup = *item.slot->checkup;
+  if (isDue(checkup)) checkup.examined = checkup.nextCall;
+  ++checkup.nextCall;
+  if (checkup.mustPass && item.slot->phase == SlotPhase::active)
     passFromNowOn(*item.comm, *item.slot);
   if (item.examined && item.comm->rank == 0)
     judgeInBackground(item.comm, *item.slot, *item.examined, item.isMeasured);

@@ -1,13 +1,9 @@
 // The checkups of a slot on their way (policy/precision/checkup.h): an examined call is also
-// reduced exactly, into memory of Cinch's own; rank 0 looks at both, and tells all ranks off the
-// call path what follows from it. Two calls of the slot later every rank waits for that word and
-// obeys it.
+// reduced exactly, into memory of Cinch's own; rank 0 looks at both off the call path, and proposes
+// what follows from it. That is in force from the same later call on, on all ranks; until then
+// nothing changes, and nothing else is examined. Where rank 0 is gone nothing changes any more.
 //
-// How a slot begins, rank 0 says while it gets ready, and every rank hears that at its first call.
-//
-// Those waits are the only ones which Cinch adds to a call, once in CINCH_GUARD_EVERY calls of a
-// slot, and never in a capture. Rank 0 says something however its device does: that nothing
-// changes, where the examined call takes too long.
+// How a slot begins comes with the outcome of the votes that make it ready (execute/prepare.h).
 #pragma once
 
 #include "interpose/execute/batch.h"
@@ -18,11 +14,8 @@ namespace cinch {
 // yet.
 bool willBeExamined(const BatchItem& item, uint64_t nBefore);
 
-// Once the slot is connected.
-void sayOpening(const BatchItem& item);
-
-// Settles the plan that the call follows, and whether it is examined. May wait for rank 0; an error
-// means that the other ranks may go on with what this one has not heard.
+// Settles the plan that the call follows, and whether it is examined. An error means that this rank
+// cannot follow what the others do.
 Result<void> beginCall(BatchItem& item);
 // All of the call is enqueued: what was measured will be judged in the background.
 Result<void> endCall(BatchItem& item);

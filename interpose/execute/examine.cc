@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "common/log.h"
+#include "interpose/agree/decisions.h"
 #include "interpose/comm/background.h"
 #include "interpose/comm/caller.h"
 #include "interpose/comm/topic.h"
@@ -18,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLongestCopy{30};
 
 uint64_t examTopic(const StepExam::Attempt& attempt) {
-  return topicOf({attempt.epoch, attempt.site, attempt.number});
+  return topicOf(Subject::evidence, {attempt.epoch, attempt.site, attempt.number});
 }
 
 // The votes of one rank on sites of a step whose calls have been measured.
@@ -66,8 +67,7 @@ class ExamVotes {
   bool send(uint64_t topic, Evidence found, bool yes) const {
     Agreement& channel = comm_->agreement();
     const auto number = static_cast<uint8_t>(found);
-    const bool isSent = comm_->rank != 0 || channel.publish(topic, {&number, 1}).ok();
-    return isSent && channel.castVote(topic, yes).ok();
+    return channel.castVote(topic, yes, {&number, comm_->rank == 0 ? 1u : 0u}).ok();
   }
 
   DdpClaim claimOf(uint32_t site) const {
@@ -84,44 +84,25 @@ class ExamVotes {
 
 void vote(const std::shared_ptr<CommState>& comm, const std::shared_ptr<StepExam>& step,
           bool isUrgent) {
-  if (comm->commPlan.isReplayed()) return;
+  if (comm->decisions.isReplayed()) return;
   const std::vector<uint32_t> sites = step->takeUnvoted(isUrgent);
   if (sites.empty()) return;
   const ExamVotes votes(comm, step, sites);
   if (!runInBackground([votes] { return votes.tryToEnd(); })) votes.cast();
 }
 
-// What all ranks know of the site from now on: rank 0's evidence, where nobody vetoed it.
-Result<Evidence> awaitOutcome(CommState& comm, const SiteExam& exam) {
-  const uint64_t topic = examTopic(exam.step->attempt(exam.site));
-  if (comm.commPlan.isReplayed()) {
-    const auto recorded = comm.commPlan.pool(topic, 0);
-    const auto evidence =
-        recorded.empty() ? std::nullopt : evidenceOf(static_cast<uint8_t>(recorded[0]));
-    return evidence.value_or(Evidence::notTheModel);
-  }
-  const auto timeout = static_cast<int>(processParams().params.voteTimeout);
-  const auto allAgree = comm.agreement().awaitVote(topic, timeout);
-  CINCH_TRY(allAgree);
-  // Rank 0 sent it before it voted. Where it left instead, all are told so, and none agrees.
-  const auto sent = comm.agreement().awaitPublication(topic, timeout);
-  const bool isSent = sent.ok() && sent.value().size() == 1;
-  const auto found = isSent ? evidenceOf(sent.value()[0]) : std::nullopt;
-  if (allAgree.value() && !found)
-    return errorf(Status::remoteError, "rank 0 has sent no evidence that is known");
-  const bool isVetoed = !found || (isGradient(*found) && !allAgree.value());
-  const Evidence outcome = isVetoed ? Evidence::anotherRank : *found;
-  const uint64_t number = static_cast<uint8_t>(outcome);
-  comm.commPlan.notePool(topic, 0, {&number, 1});
-  return outcome;
-}
-
-// A rank that voted no may pass without knowing what the others did.
-Result<Evidence> outcomeOf(CommState& comm, const SiteExam& exam) {
-  const auto outcome = awaitOutcome(comm, exam);
-  if (outcome.ok() || exam.step->ballot(exam.site).isYes) return outcome;
-  CINCH_INFO("POLICY", "%s: %s", comm.name.c_str(), outcome.error().message.c_str());
-  return Evidence::anotherRank;
+// What all ranks know of the site from that call on: rank 0's evidence, where nobody vetoed it.
+// None where that is not in force yet.
+Result<std::optional<Evidence>> outcomeAt(CommState& comm, const SiteExam& exam, uint64_t call) {
+  const auto bytes = comm.decisions.take(examTopic(exam.step->attempt(exam.site)), call);
+  CINCH_TRY(bytes);
+  if (!bytes.value()) return std::optional<Evidence>();
+  const auto outcome = outcomeOf(*bytes.value());
+  const bool isSent = outcome && outcome->bytes.size() == 1;
+  const auto found = isSent ? evidenceOf(outcome->bytes[0]) : std::nullopt;
+  if (!found) return errorf(Status::remoteError, "rank 0 has sent no evidence that is known");
+  const bool isVetoed = isGradient(*found) && !outcome->allYes;
+  return std::optional(isVetoed ? Evidence::anotherRank : *found);
 }
 
 // What this rank gives to what it receives.
@@ -132,21 +113,18 @@ DeviceValues inputOf(const CommState& comm, const Collective& call) {
   return {own == nullptr ? nullptr : own + first * bytesOf(call.type), call.count, call.type};
 }
 
-// A thread of another sort may make the call: PyTorch averages weights from the main thread, by the
-// same call that reduced gradients before; or a loop over gradients goes over weights for once. In
-// a replay the gate closes where it has been closed.
-Result<bool> isOpen(const CommState& comm, const CommState::Decision& decision, bool isContrary,
-                    CallGate& gate) {
-  if (comm.commPlan.isReplayed()) {
-    const uint64_t topic = decision.exam.step->gateTopic(decision.exam.site);
-    const auto recorded = comm.commPlan.pool(topic, 0);
-    if (!recorded.empty() && recorded[0] == gate.begun()) return false;
-  } else if (isContrary) {
-    const auto isClosed = gate.close();
-    CINCH_TRY(isClosed);
-    if (isClosed.value()) return false;
-  }
-  return gate.begin();
+// What speaks against the site's having been found a gradient. A thread of another sort may make
+// the call: PyTorch averages weights from the main thread, by the same call that reduced gradients
+// before; or a loop over gradients goes over weights for once.
+std::optional<Evidence> contraryTo(const CommState::Decision& decision) {
+  if (!decision.exam || !decision.exam.step->isTaken(decision.exam.site)) return {};
+  // The votes on what is scattered and on its shards are cast at once, and may end otherwise.
+  if (!decision.contrary && decision.exam.isShardOfNoGradients()) return Evidence::ambiguous;
+  return decision.contrary;
+}
+
+uint64_t closingTopic(const SiteExam& exam) {
+  return exam.step->closingTopic(exam.site);
 }
 
 const std::string& nameOf(const CommState::Decision& decision) {
@@ -163,56 +141,48 @@ void report(const CommState& comm, const CommState::Decision& decision, Evidence
              isGradient(outcome) ? "a gradient" : "not taken for a gradient", text);
 }
 
+// All ranks stop compressing the site before this call.
+Reason close(const CommState& comm, const CommState::Decision& decision) {
+  StepExam& step = *decision.exam.step;
+  const uint32_t site = decision.exam.site;
+  const Evidence own = step.ballot(site).found;
+  const std::optional<Evidence> contrary = contraryTo(decision);
+  const Evidence found = contrary ? *contrary : isVeto(own) ? own : Evidence::anotherRank;
+  step.close(site, found);
+  decision.call->evidence.store(textOf(found), std::memory_order_relaxed);
+  CINCH_WARN("POLICY", "%s: %s passes from here on: %s", comm.name.c_str(),
+             nameOf(decision).c_str(), textOf(found));
+  return reasonOf(found);
+}
+
 }  // namespace
 
-Result<Reason> awaitExam(const std::shared_ptr<CommState>& comm,
-                         const CommState::Decision& decision) {
+Result<void> beginNumbered(CommState& comm, CommState::Decision& decision) {
+  if (contraryTo(decision)) CINCH_TRY(comm.decisions.wantBeforeNext(closingTopic(decision.exam)));
+  const auto number = comm.decisions.claim();
+  CINCH_TRY(number);
+  decision.number = number.value();
+  return {};
+}
+
+Result<Reason> examineSite(const std::shared_ptr<CommState>& comm,
+                           const CommState::Decision& decision) {
   const SiteExam& exam = decision.exam;
   if (!exam) return Reason::none;
   StepExam& step = *exam.step;
   if (step.phase(exam.site) == StepExam::Phase::measuring) return Reason::preparing;
   if (step.phase(exam.site) == StepExam::Phase::voting) {
-    // Not at the call that waits for it: a thread may drive several ranks in turn.
-    if (step.mustVote(exam.site)) {
-      vote(comm, exam.step, true);
-      return Reason::preparing;
-    }
-    const auto outcome = outcomeOf(*comm, exam);
+    if (step.mustVote(exam.site)) vote(comm, exam.step, true);
+    const auto outcome = outcomeAt(*comm, exam, decision.number);
     CINCH_TRY(outcome);
-    step.decide(exam.site, outcome.value());
-    auto& gate = step.gate(exam.site);
-    if (isGradient(outcome.value()) && gate == nullptr)
-      gate = comm->agreement().openGate(step.gateTopic(exam.site));
-    if (!isGradient(outcome.value()) && decision.slot != nullptr) giveBack(*comm, *decision.slot);
-    report(*comm, decision, outcome.value());
+    if (!outcome.value()) return Reason::preparing;
+    step.decide(exam.site, *outcome.value());
+    if (!isGradient(*outcome.value()) && decision.slot != nullptr) giveBack(*comm, *decision.slot);
+    report(*comm, decision, *outcome.value());
   }
+  if (step.isTaken(exam.site) && comm->decisions.follows(closingTopic(exam), decision.number))
+    return close(*comm, decision);
   return reasonOf(step.outcome(exam.site));
-}
-
-Result<Reason> passGate(const CommState& comm, const CommState::Decision& decision) {
-  CallGate* const gate = gateOf(decision);
-  if (gate == nullptr) return Reason::none;
-  StepExam& step = *decision.exam.step;
-  const uint32_t site = decision.exam.site;
-  std::optional<Evidence> contrary = decision.contrary;
-  // The votes on what is scattered and on its shards are cast at once, and may end otherwise.
-  if (!contrary && decision.exam.isShardOfNoGradients()) contrary = Evidence::ambiguous;
-  const auto open = isOpen(comm, decision, contrary.has_value(), *gate);
-  CINCH_TRY(open);
-  if (open.value()) return Reason::none;
-  const uint64_t nBegun = gate->begun();
-  comm.commPlan.notePool(step.gateTopic(site), 0, {&nBegun, 1});
-  const Evidence own = step.ballot(site).found;
-  const Evidence found = contrary ? *contrary : isVeto(own) ? own : Evidence::anotherRank;
-  step.close(site, found);
-  decision.call->evidence.store(textOf(found), std::memory_order_relaxed);
-  CINCH_WARN("POLICY", "%s: %s passes from here on: %s", comm.name.c_str(),
-             decision.slot->name.c_str(), textOf(found));
-  return reasonOf(found);
-}
-
-CallGate* gateOf(const CommState::Decision& decision) {
-  return decision.exam ? decision.exam.step->gate(decision.exam.site).get() : nullptr;
 }
 
 bool isMeasured(const CommState::Decision& decision) {
@@ -243,19 +213,18 @@ void beginAudit(const CommState& comm, const SiteExam& exam, const Collective& c
 // Who makes the calls is seen at each of them: here it is values that are asked for.
 void endAudit(const std::shared_ptr<CommState>& comm, const SiteExam& exam, const Collective& call,
               const void* exact_dev) {
-  if (!exam || comm->commPlan.isReplayed()) return;
-  const auto gate = exam.step->gate(exam.site);
-  if (!gate) return;
+  if (!exam || comm->decisions.isReplayed() || !exam.step->isTaken(exam.site)) return;
   exam.step->endAudit(exam.site, {exact_dev, call.count, call.type}, call.stream);
   const auto attempt = exam.step->attempt(exam.site);
-  runInBackground([comm, step = exam.step, attempt, gate, deadline = Clock::now() + kLongestCopy] {
+  runInBackground([comm, step = exam.step, attempt, topic = closingTopic(exam),
+                   deadline = Clock::now() + kLongestCopy] {
     useDevice(*comm->resources.device, comm->resources.cudaDevice);
     const bool isThere = step->hasArrived();
     if (!isThere && !comm->hasFailed() && Clock::now() < deadline) return false;
     const Evidence found = step->evidence(attempt.site, {.reducesFromAutograd = true});
     if (!isThere || !isVeto(found) || found == Evidence::anotherThread) return true;
     step->noteBallot(attempt, {found, false});
-    gate->closeSoon();
+    comm->agreement().decisions().decideSoon(topic);
     return true;
   });
 }

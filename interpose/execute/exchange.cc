@@ -5,13 +5,14 @@
 namespace cinch {
 namespace {
 
-struct Message {
+struct ShardMessage {
   const uint8_t* sent;
   uint8_t* received;
   size_t nBytes;
 };
 
-Result<void> swapWithPeer(CommState& comm, const Message& message, int peer, CUstream_st* stream) {
+Result<void> swapWithPeer(CommState& comm, const ShardMessage& message, int peer,
+                          CUstream_st* stream) {
   CINCH_TRY_NCCL(comm.real.Send(message.sent, message.nBytes, ncclUint8, peer, comm.comm, stream),
                  "cannot send a shard");
   CINCH_TRY_NCCL(
@@ -40,7 +41,7 @@ Result<void> exchangeShards(CommState& comm, const ShardBuffers& shards, CUstrea
   CINCH_TRY(checkAlive(comm));
   return swapWithPeers(comm, stream, [&](size_t peer) {
     const size_t offset = shards.offsetOf(peer);
-    return Message{shards.outgoing + offset, shards.incoming + offset, shards.messageBytes};
+    return ShardMessage{shards.outgoing + offset, shards.incoming + offset, shards.messageBytes};
   });
 }
 
@@ -49,7 +50,7 @@ Result<void> gatherShards(CommState& comm, const ShardBuffers& shards, CUstream_
   const uint8_t* own = shards.outgoing + shards.messageBytes * static_cast<size_t>(comm.rank);
   if (comm.gathersDirectly())
     return swapWithPeers(comm, stream, [&](size_t peer) {
-      return Message{own, shards.outgoing + shards.offsetOf(peer), shards.messageBytes};
+      return ShardMessage{own, shards.outgoing + shards.offsetOf(peer), shards.messageBytes};
     });
   CINCH_TRY_NCCL(
       comm.real.AllGather(own, shards.outgoing, shards.messageBytes, ncclUint8, comm.comm, stream),

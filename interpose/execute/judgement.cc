@@ -14,9 +14,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long the ranks are made to wait for an examined call to end on rank 0's device: since rank 0
-// itself began to wait, and since the call was enqueued.
-constexpr std::chrono::seconds kPatience{2}, kLongPatience{30};
+// How long an examined call may take to end on rank 0's device, of which it is one of many that the
+// program has enqueued: what is later than that is of no use.
+constexpr std::chrono::seconds kPatience{30};
 
 void report(const Adviser& adviser, SlotStats& stats) {
   const Finding& finding = adviser.finding();
@@ -37,11 +37,6 @@ void cutIntoLayers(CommState& comm, const Slot& slot, const std::vector<Gradient
   if (!layers.empty()) slot.checkup->adviser->cut(segmentsOf(count, layers, longestSegment(count)));
 }
 
-// Where the channel has ended, this rank will hear of it when it asks for its own word.
-void say(CommState& comm, uint64_t topic, const Advice& advice) {
-  (void)comm.agreement().publish(topic, encodeAdvice(advice));
-}
-
 // One examined call.
 class Judgement {
  public:
@@ -49,7 +44,7 @@ class Judgement {
       : comm_(std::move(comm)),
         slot_(&slot),
         call_(call),
-        topic_(judgementTopic(slot, call + CheckupSchedule::kDelay)),
+        topic_(precisionTopic(slot, call)),
         isOneBucket_(!std::exchange(slot.checkup->hasMoved, false) || slot.checkup->place),
         period_(comm_->gradients()) {}
 
@@ -58,23 +53,17 @@ class Judgement {
     useDevice(*comm_->resources.device, comm_->resources.cudaDevice);
     const RelaxedCapture relaxed(*comm_->resources.device);
     const bool isThere = slot_->checkup->examiner.isFree();
-    if (!isThere && isPatient()) return false;
-    say(isThere ? judge() : Advice{});
+    if (!isThere && !comm_->hasFailed() && Clock::now() < deadline_) return false;
+    propose(isThere ? judge() : Advice{});
     return true;
   }
 
-  void say(const Advice& advice) const { cinch::say(*comm_, topic_, advice); }
-
- private:
-  bool isPatient() {
-    if (comm_->hasFailed()) return false;
-    if (!isAwaited_ && slot_->checkup->isAwaited.load()) {
-      isAwaited_ = true;
-      deadline_ = std::min(deadline_, Clock::now() + kPatience);
-    }
-    return Clock::now() < deadline_;
+  // Where the channel has ended, what is in force stays so.
+  void propose(const Advice& advice) const {
+    (void)comm_->agreement().propose(topic_, encodeAdvice(advice));
   }
 
+ private:
   Advice judge() {
     if (slot_->checkup->adviser->isAdaptive() && isOneBucket_)
       cutIntoLayers(*comm_, *slot_, period_);
@@ -105,34 +94,36 @@ class Judgement {
   uint64_t call_, topic_;
   bool isOneBucket_;
   std::vector<GradientCall> period_;
-  Clock::time_point deadline_ = Clock::now() + kLongPatience;
-  bool isAwaited_ = false;
+  Clock::time_point deadline_ = Clock::now() + kPatience;
 };
 
 }  // namespace
 
-uint64_t judgementTopic(const Slot& slot, uint64_t heardBefore) {
-  return topicOf({slot.identity, slot.nGivenBack, heardBefore});
+uint64_t precisionTopic(const Slot& slot, uint64_t call) {
+  return topicOf(Subject::precision, {slot.identity, slot.nGivenBack, call});
 }
 
-void openInBackground(const std::shared_ptr<CommState>& comm, Slot& slot) {
-  const uint64_t topic = judgementTopic(slot, 0);
-  const auto open = [comm, &slot, topic, period = comm->gradients()] {
+bool hasOpening(const Slot& slot) {
+  return slot.checkup && slot.checkup->schedule.hasOpening;
+}
+
+void openInBackground(const std::shared_ptr<CommState>& comm, Slot& slot,
+                      const std::function<void(std::span<const uint8_t>)>& send) {
+  const auto open = [comm, &slot, send, period = comm->gradients()] {
     useDevice(*comm->resources.device, comm->resources.cudaDevice);
     const RelaxedCapture relaxed(*comm->resources.device);
     cutIntoLayers(*comm, slot, period);
-    say(*comm, topic, slot.checkup->adviser->opening());
+    send(encodeAdvice(slot.checkup->adviser->opening()));
     return true;
   };
-  if (!runInBackground(open)) say(*comm, topic, Advice{});
+  if (!runInBackground(open)) send({});
 }
 
 void judgeInBackground(const std::shared_ptr<CommState>& comm, Slot& slot, uint64_t call,
                        bool isMeasured) {
-  slot.checkup->isAwaited.store(false);
   Judgement judgement(comm, slot, call);
   if (!isMeasured || !runInBackground([judgement]() mutable { return judgement.tryToEnd(); }))
-    judgement.say(Advice{});
+    judgement.propose(Advice{});
 }
 
 }  // namespace cinch

@@ -20,7 +20,7 @@ Result<bool> step(BatchItem& item) {
   CINCH_TRY(awaitLaunch(*item.comm));
   endMeasured(item.comm, item.exam, item.call, item.isPlaced);
   if (!item.takesStep) return false;
-  return takeNextStep(*item.comm, *item.slot, item.call.stream);
+  return takeNextStep(*item.comm, *item.slot, item.number, item.call.stream);
 }
 
 }  // namespace
@@ -31,11 +31,15 @@ OpenGroup* OpenGroup::of(const RealNccl& real) {
   return nullptr;
 }
 
-void OpenGroup::start(const RealNccl& real) {
+ncclResult_t OpenGroup::start(const RealNccl& real) {
   OpenGroup* group = of(real);
-  if (group == nullptr)
-    group = openGroups.emplace_back(std::unique_ptr<OpenGroup>(new OpenGroup(real))).get();
+  std::unique_ptr<OpenGroup> outermost;
+  if (group == nullptr) outermost.reset(new OpenGroup(real));
+  const ncclResult_t started = real.GroupStart();
+  if (started != ncclSuccess) return started;
+  if (outermost) group = openGroups.emplace_back(std::move(outermost)).get();
   ++group->depth_;
+  return ncclSuccess;
 }
 
 std::unique_ptr<OpenGroup> OpenGroup::leave(const RealNccl& real) {
@@ -130,23 +134,27 @@ void OpenGroup::judge(ncclResult_t result) {
 
 void OpenGroup::prepareLater(const std::shared_ptr<CommState>& comm,
                              const CommState::Decision& decision, const Collective& call) {
-  const auto isOfSlot = [&](const BatchItem& item) { return item.slot == decision.slot; };
-  unready_.push_back(
-      {.comm = comm,
-       .slot = decision.slot,
-       .call = call,
-       .factor = {},
-       .connectOnly = true,
-       .exam = decision.exam,
-       .isPlaced = decision.reason != Reason::unplaced,
-       .takesStep = decision.slot != nullptr && std::ranges::none_of(unready_, isOfSlot)});
+  const auto isOfSlot = [&](const BatchItem& item) {
+    return item.slot == decision.slot && item.takesStep;
+  };
+  const auto first = std::ranges::find_if(unready_, isOfSlot);
+  const bool takesStep = decision.slot != nullptr && first == unready_.end();
+  // Its step is the last call's, as it is where they are not in a group.
+  if (decision.slot != nullptr && !takesStep) first->number = decision.number;
+  unready_.push_back({.comm = comm,
+                      .slot = decision.slot,
+                      .call = call,
+                      .factor = {},
+                      .connectOnly = true,
+                      .exam = decision.exam,
+                      .number = decision.number,
+                      .isPlaced = decision.reason != Reason::unplaced,
+                      .takesStep = takesStep});
 }
 
 void OpenGroup::countBack() {
-  for (auto noted = noted_.rbegin(); noted != noted_.rend(); ++noted) {
-    noted->comm->takeBack(noted->signature);
-    takeBack(*noted->comm, noted->turn);
-  }
+  for (auto noted = noted_.rbegin(); noted != noted_.rend(); ++noted)
+    takeBack(*noted->comm, noted->signature, noted->turn);
 }
 
 void OpenGroup::inOrderOfMembers(std::vector<BatchItem>& items) {
@@ -173,7 +181,7 @@ ncclResult_t OpenGroup::launchDeferred() {
   if (recorded.ok()) return batch.run(true);
   const ncclResult_t ended = real_->GroupEnd();
   // Not NCCL's refusal but an abort: what was recorded before it has been launched, without codes.
-  // What this rank has not heard, others may have.
+  // What this rank cannot follow, others may.
   if (!begun.ok() || isFine(ended)) return batch.fail(recorded.error());
   isSpoilt_ = true;
   return ended;
@@ -227,10 +235,7 @@ ncclResult_t prepareAll(std::span<BatchItem> unready, const RealNccl& real, nccl
   if (unconnected.empty()) return result;
   const ncclResult_t ran = Batch(unconnected, real).run(false);
   if (!isFine(ran)) return ran;
-  for (BatchItem& item : unconnected) {
-    connected(*item.comm, *item.slot);
-    sayOpening(item);
-  }
+  for (BatchItem& item : unconnected) connected(item.comm, *item.slot);
   return result;
 }
 

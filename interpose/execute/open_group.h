@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "interpose/agree/group_marks.h"
 #include "interpose/execute/batch.h"
 #include "interpose/execute/pass.h"
 
@@ -23,8 +24,9 @@ class OpenGroup {
   // The calling thread's open group of `real`; null where none is open. Groups of two NCCLs in one
   // process do not know of each other.
   static OpenGroup* of(const RealNccl& real);
-  // One level more. `real` has done the same.
-  static void start(const RealNccl& real);
+  // One level more, in `real` too. The outermost one waits where the ranks are just deciding
+  // something, for control threads (agree/group_marks.h).
+  static ncclResult_t start(const RealNccl& real);
 
   // Ends one level, in `real` too. The outermost end launches everything.
   static ncclResult_t end(const RealNccl& real);
@@ -113,6 +115,7 @@ class OpenGroup {
   ncclResult_t launch();
   void countBack();
 
+  const GroupEntered entered_;
   const RealNccl* real_;
   int depth_ = 0;
   bool isSpoilt_ = false;        // NCCL refused a call and will refuse the group

@@ -3,6 +3,7 @@
 #include "common/log.h"
 #include "interpose/comm/memory_reserve.h"
 #include "interpose/comm/topic.h"
+#include "interpose/execute/judgement.h"
 #include "interpose/execute/trace.h"
 
 namespace cinch {
@@ -10,10 +11,10 @@ namespace {
 
 // Two votes each time that a slot gets ready.
 uint64_t allocationTopic(const Slot& slot) {
-  return topicOf({slot.identity, slot.nGivenBack, 0});
+  return topicOf(Subject::allocation, {slot.identity, slot.nGivenBack});
 }
 uint64_t connectionTopic(const Slot& slot) {
-  return topicOf({slot.identity, slot.nGivenBack, 1});
+  return topicOf(Subject::connection, {slot.identity, slot.nGivenBack});
 }
 
 void refuse(Slot& slot, const std::string& why) {
@@ -21,23 +22,16 @@ void refuse(Slot& slot, const std::string& why) {
   CINCH_WARN("EXEC", "%s passes from here on: %s", slot.name.c_str(), why.c_str());
 }
 
-// A vote that cannot be cast is a no, and so is the leaving that follows: passing is safe.
-void castVote(CommState& comm, Slot& slot, uint64_t topic, SlotPhase next) {
-  const auto cast = comm.agreement().castVote(topic, true);
-  if (cast.ok()) {
-    slot.phase = next;
-    return;
+// None where it is not in force yet, or a rank said no.
+Result<std::optional<VoteOutcome>> yesOf(CommState& comm, Slot& slot, uint64_t topic,
+                                         uint64_t call) {
+  auto outcome = comm.decisions.takeVote(topic, call);
+  CINCH_TRY(outcome);
+  if (outcome.value() && !outcome.value()->allYes) {
+    refuse(slot, "a rank could not get ready");
+    outcome.value().reset();
   }
-  comm.agreement().close();
-  refuse(slot, cast.error().message);
-}
-
-// False where a rank said no. An error is not a no: the other ranks may have heard a yes.
-Result<bool> hearVotes(CommState& comm, Slot& slot, uint64_t topic) {
-  auto allReady =
-      comm.agreement().awaitVote(topic, static_cast<int>(processParams().params.voteTimeout));
-  if (allReady.ok() && !allReady.value()) refuse(slot, "a rank could not get ready");
-  return allReady;
+  return outcome;
 }
 
 void allocate(CommState& comm, Slot& slot, CUstream_st* stream) {
@@ -55,40 +49,54 @@ void allocate(CommState& comm, Slot& slot, CUstream_st* stream) {
     done = comm.workspace.end(stream, 0);  // later calls follow the initialisation
     if (!allocated.ok()) done = allocated;
   }
-  if (done.ok()) return castVote(comm, slot, allocationTopic(slot), SlotPhase::allocated);
-  // The others hear the no; whether it arrives or the channel ends, none of them will go on.
-  if (!comm.agreement().castVote(allocationTopic(slot), false).ok()) comm.agreement().close();
-  refuse(slot, "rank " + std::to_string(comm.rank) + " cannot get ready: " + done.error().message);
+  const auto cast = comm.agreement().castVote(allocationTopic(slot), done.ok());
+  if (cast.ok() && done.ok()) {
+    slot.phase = SlotPhase::allocated;
+    return;
+  }
+  // A vote that cannot be cast is a no, and so is the leaving that follows.
+  if (!cast.ok()) comm.agreement().close();
+  const std::string& cause = done.ok() ? cast.error().message : done.error().message;
+  refuse(slot, "rank " + std::to_string(comm.rank) + " cannot get ready: " + cause);
 }
 
 }  // namespace
 
-Result<bool> isReady(CommState& comm, Slot& slot) {
+Result<bool> isReady(CommState& comm, Slot& slot, uint64_t call) {
   if (slot.phase == SlotPhase::connected) {
-    const auto allConnected = hearVotes(comm, slot, connectionTopic(slot));
-    if (!allConnected.ok()) return allConnected.error();
+    auto allConnected = yesOf(comm, slot, connectionTopic(slot), call);
+    CINCH_TRY(allConnected);
     if (!allConnected.value()) return false;
+    if (slot.checkup) slot.checkup->opening = std::move(allConnected.value()->bytes);
     comm.activate(slot);
   }
   return slot.phase == SlotPhase::active;
 }
 
-Result<bool> takeNextStep(CommState& comm, Slot& slot, CUstream_st* stream) {
+Result<bool> takeNextStep(CommState& comm, Slot& slot, uint64_t call, CUstream_st* stream) {
   if (slot.phase == SlotPhase::idle) {
     allocate(comm, slot, stream);
     return false;
   }
   if (slot.phase != SlotPhase::allocated) return false;
-  const auto allAllocated = hearVotes(comm, slot, allocationTopic(slot));
-  if (!allAllocated.ok()) return allAllocated.error();
+  const auto allAllocated = yesOf(comm, slot, allocationTopic(slot), call);
+  CINCH_TRY(allAllocated);
   if (allAllocated.value()) comm.workspace.agree(slot.roomBytes());
-  return allAllocated.value();
+  return allAllocated.value().has_value();
 }
 
 // NCCL connects ranks, and allocates for it, at their first exchange of a kind and size: that has
 // happened before the first compressed call.
-void connected(CommState& comm, Slot& slot) {
-  castVote(comm, slot, connectionTopic(slot), SlotPhase::connected);
+void connected(const std::shared_ptr<CommState>& comm, Slot& slot) {
+  slot.phase = SlotPhase::connected;
+  // Of this time that it gets ready: it may be given back before the opening is there.
+  const auto vote = [comm, topic = connectionTopic(slot)](std::span<const uint8_t> opening) {
+    if (!comm->agreement().castVote(topic, true, opening).ok()) comm->agreement().close();
+  };
+  if (comm->rank == 0 && hasOpening(slot) && !comm->decisions.isReplayed())
+    openInBackground(comm, slot, vote);
+  else
+    vote({});
 }
 
 void giveBack(CommState& comm, Slot& slot) {

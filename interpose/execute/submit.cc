@@ -46,19 +46,14 @@ bool isSound(const CommState& comm, const Collective& call) {
 Reason readiness(const std::shared_ptr<CommState>& state, const CommState::Decision& decision) {
   CommState& comm = *state;
   if (decision.captureId != 0) return Reason::none;
-  const auto known = awaitExam(state, decision);
+  const auto known = examineSite(state, decision);
   if (!known.ok()) comm.fail(known.error());
   if (!known.ok() || known.value() != Reason::none)
     return known.ok() ? known.value() : Reason::none;
   if (decision.slot == nullptr) return Reason::preparing;  // it has one from its next call on
-  const auto ready = isReady(comm, *decision.slot);
+  const auto ready = isReady(comm, *decision.slot, decision.number);
   if (!ready.ok()) comm.fail(ready.error());
-  if (!ready.ok()) return Reason::none;
-  if (ready.value()) {
-    const auto open = passGate(comm, decision);
-    if (!open.ok()) comm.fail(open.error());
-    return open.ok() ? open.value() : Reason::none;
-  }
+  if (!ready.ok() || ready.value()) return Reason::none;
   switch (decision.slot->phase) {
     case SlotPhase::refused:
       return Reason::voted;
@@ -76,7 +71,7 @@ void takeTurn(const std::shared_ptr<CommState>& comm, Decided& decided) {
   const bool isReady = decision.reason == Reason::none;
   if (decision.slot == nullptr) return;
   if (decision.captureId != 0 || !(isReady || decision.reason == Reason::preparing)) return;
-  const auto turn = beginTurn(comm, *decision.slot, isReady);
+  const auto turn = beginTurn(comm, *decision.slot, isReady, decision.number);
   if (!turn.ok()) {
     comm->fail(turn.error());
     return;
@@ -106,12 +101,21 @@ Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) 
   Decided decided{{call.kind, op, call.type, call.count}, {}};
   decided.decision = comm.decide(decided.signature, call.stream, call.send, call.root);
   CommState::Decision& decision = decided.decision;
+  if (decision.isNumbered) {
+    const auto begun = beginNumbered(comm, decision);
+    if (!begun.ok()) {
+      // Nothing may pass, either: others may not, and an abort may have freed the communicator.
+      comm.fail(begun.error());
+      decision.isNumbered = false;
+      decision.reason = Reason::none;
+      return decided;
+    }
+  }
   if (decision.reason == Reason::none) {
     decision.reason = readiness(state, decision);
-    const bool hasBegun = decision.reason == Reason::none && decision.captureId == 0;
     takeTurn(state, decided);
-    if (hasBegun) decided.turn.gate = gateOf(decision);
   }
+  decided.turn.isNumbered = decision.isNumbered;
   // NCCL says what is wrong with a call that lacks a buffer.
   if (decision.reason == Reason::none && !hasBuffers(call, comm.rank))
     decision.reason = Reason::incomplete;
@@ -132,7 +136,8 @@ ncclResult_t compress(const std::shared_ptr<CommState>& comm, OpenGroup* group,
                  .factor = comm->factorOf(call.op, call.type),
                  .captureId = decided.decision.captureId,
                  .turn = decided.turn,
-                 .exam = decided.decision.exam};
+                 .exam = decided.decision.exam,
+                 .number = decided.decision.number};
   startTurn(*comm, decided.turn, call.stream);
   if (group == nullptr) {
     comm->confirm();
@@ -150,8 +155,7 @@ ncclResult_t passNow(const std::shared_ptr<CommState>& comm, const Decided& deci
   const ncclResult_t result = pass();
   // A call that one rank got wrong and repeats must not count twice.
   if (isRefused(result)) {
-    if (decision.counted) comm->takeBack(decided.signature);
-    takeBack(*comm, decided.turn);
+    if (decision.counted) takeBack(*comm, decided.signature, decided.turn);
     return result;
   }
   // Where NCCL has not launched it yet, nobody knows when it will have ended.
@@ -165,6 +169,7 @@ ncclResult_t passNow(const std::shared_ptr<CommState>& comm, const Decided& deci
                  .factor = {},
                  .connectOnly = true,
                  .exam = decision.exam,
+                 .number = decision.number,
                  .isPlaced = decision.reason != Reason::unplaced,
                  .takesStep = decision.slot != nullptr};
   return prepareAll({&item, 1}, comm->real, result);

@@ -18,12 +18,11 @@ using RoundFigures = std::array<uint64_t, StrategyChooser::kFigures>;
 static_assert(kNotTimed == kNoFigure);
 static_assert(kStrategies == std::size(kStrategyTexts));
 
-// How long after a round its last call may still be on its way, where nobody waits for the figures;
-// and how long the ranks wait for each other's at least: a rank may be slow.
-constexpr std::chrono::seconds kTurnPatience{30}, kShortestWait{60};
+// How long after a round its last call may still be on its way.
+constexpr std::chrono::seconds kTurnPatience{30};
 
 uint64_t poolTopic(const Slot& slot, uint64_t round) {
-  return topicOf({slot.identity, round});
+  return topicOf(Subject::times, {slot.identity, round});
 }
 
 // One round of one slot, which this rank has timed.
@@ -32,22 +31,21 @@ class RoundToPool {
   RoundToPool(std::shared_ptr<CommState> comm, Slot& slot, uint64_t round, uint64_t period)
       : comm_(std::move(comm)), slot_(&slot), round_(round), period_(period) {}
 
-  // False where some time is not known yet, and may still be waited for: not when the program does.
+  // False where some time is not known yet, and may still be waited for.
   bool tryToEnd() const {
     useDevice(*comm_->resources.device, comm_->resources.cudaDevice);
-    if (isRunning() && !isAwaited() && !comm_->hasFailed() && Clock::now() < deadline_)
-      return false;
+    if (isRunning() && !isLate() && !comm_->hasFailed() && Clock::now() < deadline_) return false;
     pool(figures());
     return true;
   }
 
-  // Where the channel has ended, this rank will hear of it when it asks for the pool.
+  // Where the channel has ended, nothing comes of it.
   void pool(const RoundFigures& figures) const {
     (void)comm_->agreement().pool(poolTopic(*slot_, round_), figures);
   }
 
  private:
-  bool isAwaited() const { return slot_->strategy->nAwaited.load() > round_; }
+  bool isLate() const { return slot_->strategy->nAwaited.load() > round_; }
   bool isRunning() const {
     const RelaxedCapture relaxed(*comm_->resources.device);
     for (uint64_t i = 0; i < kRound; ++i)
@@ -95,39 +93,27 @@ void report(const CommState& comm, const Slot& slot, Strategy before) {
              microseconds(Strategy::quick));
 }
 
-Result<std::vector<uint64_t>> poolOf(CommState& comm, const Slot& slot, uint64_t round) {
-  if (comm.commPlan.isReplayed()) return comm.commPlan.pool(slot.identity, round);
-  const int64_t timeout =
-      std::max<int64_t>(processParams().params.voteTimeout, kShortestWait.count());
-  auto pooled = comm.agreement().awaitPool(poolTopic(slot, round), static_cast<int>(timeout));
-  if (!pooled.ok())
-    return errorf(pooled.error().status, "%s: not told how fast it is: %s", slot.name.c_str(),
-                  pooled.error().message.c_str());
-  comm.commPlan.notePool(slot.identity, round, pooled.value());
-  return pooled;
-}
-
-Result<void> hearRound(CommState& comm, Slot& slot, uint64_t round) {
+// What has not come by the call of that number comes too late, on all ranks alike.
+Result<void> hearRound(CommState& comm, Slot& slot, uint64_t round, uint64_t call) {
   StrategyChooser& chooser = slot.strategy->chooser;
-  Result<std::vector<uint64_t>> least = std::vector<uint64_t>();
-  if (chooser.isPooled(round)) least = poolOf(comm, slot, round);
-  CINCH_TRY(least);
+  Result<std::optional<std::vector<uint8_t>>> pooled = std::optional<std::vector<uint8_t>>();
+  if (chooser.isPooled(round)) pooled = comm.decisions.take(poolTopic(slot, round), call);
+  CINCH_TRY(pooled);
   const Strategy before = chooser.choice();
-  chooser.hear(round, least.value());
+  chooser.hear(round, pooled.value() ? leastOf(*pooled.value()) : std::vector<uint64_t>());
   report(comm, slot, before);
   return {};
 }
 
 // A group that NCCL refuses is repeated: its rounds have begun then.
-Result<void> beginRound(const std::shared_ptr<CommState>& comm, Slot& slot, uint64_t round) {
+Result<void> beginRound(const std::shared_ptr<CommState>& comm, Slot& slot, uint64_t round,
+                        uint64_t call) {
   SlotStrategy& own = *slot.strategy;
-  while (own.nHeard + own.chooser.delay() <= round) {
-    CINCH_TRY(hearRound(*comm, slot, own.nHeard));
-    ++own.nHeard;
-  }
+  for (; own.nHeard + own.chooser.delay() <= round; ++own.nHeard)
+    CINCH_TRY(hearRound(*comm, slot, own.nHeard, call));
   const uint64_t now = Stopwatch::steadyNow();
   if (round >= 1 && own.nPooled == round - 1) {
-    const bool isPooled = own.chooser.isPooled(round - 1) && !comm->commPlan.isReplayed();
+    const bool isPooled = own.chooser.isPooled(round - 1) && !comm->decisions.isReplayed();
     if (isPooled) poolInBackground(comm, slot, round - 1, now - own.roundBegun);
     own.nPooled = round;
   }
@@ -135,9 +121,8 @@ Result<void> beginRound(const std::shared_ptr<CommState>& comm, Slot& slot, uint
   return {};
 }
 
-// At the last turn of a round: the figures of what is heard before the next one are to be on their
-// way, whatever has not ended. Not later, since a thread may drive several ranks in turn, of which
-// the first one waits for the others.
+// At the last turn of a round: what is heard before the next one is to be on its way, whatever has
+// not ended. Not later, since a thread may drive several ranks in turn, and calls may wait.
 void hurry(SlotStrategy& strategy, uint64_t nextRound) {
   const uint64_t delay = strategy.chooser.delay();
   if (nextRound >= delay) strategy.nAwaited.store(nextRound - delay + 1);
@@ -153,7 +138,7 @@ bool isExamined(const Slot& slot) {
   return slot.checkup && slot.checkup->schedule.examines(callsOf(*slot.strategy));
 }
 
-// The first call hears how the slot begins, which may be so that no call may be quick.
+// How the slot begins takes effect at its first call, and may be so that no call may be quick.
 bool isFirst(const Slot& slot) {
   return slot.checkup && slot.checkup->schedule.hasOpening && callsOf(*slot.strategy) == 0;
 }
@@ -184,12 +169,13 @@ void noteTurn(Slot& slot, const Turn& turn) {
 
 }  // namespace
 
-Result<Turn> beginTurn(const std::shared_ptr<CommState>& comm, Slot& slot, bool isReady) {
+Result<Turn> beginTurn(const std::shared_ptr<CommState>& comm, Slot& slot, bool isReady,
+                       uint64_t call) {
   if (!slot.strategy) return Turn{.strategy = isReady ? Strategy::compress : Strategy::pass};
   SlotStrategy& own = *slot.strategy;
   Turn turn{.slot = &slot, .number = own.nextTurn};
   if (slot.quickPlan && !slot.mayBeQuick(turn.number)) own.chooser.dropQuick();
-  if (turn.number % kRound == 0) CINCH_TRY(beginRound(comm, slot, turn.number / kRound));
+  if (turn.number % kRound == 0) CINCH_TRY(beginRound(comm, slot, turn.number / kRound, call));
   turn.strategy = isReady ? strategyOf(slot, turn.number) : Strategy::pass;
   noteTurn(slot, turn);
   ++own.nextTurn;
@@ -200,7 +186,7 @@ Result<Turn> beginTurn(const std::shared_ptr<CommState>& comm, Slot& slot, bool 
 void startTurn(const CommState& comm, const Turn& turn, CUstream_st* stream) {
   if (turn.slot == nullptr) return;
   SlotStrategy& own = *turn.slot->strategy;
-  if (comm.commPlan.isReplayed() || !own.chooser.isTimed(turn.number))
+  if (comm.decisions.isReplayed() || !own.chooser.isTimed(turn.number))
     return own.stopwatch.startUntimed(turn.number);
   const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
   own.stopwatch.start(turn.number, stream);
@@ -214,8 +200,13 @@ void endTurn(const CommState& comm, const Turn& turn, CUstream_st* stream, bool 
   stopwatch.stop(turn.number, stream);
 }
 
-void takeBack(CommState& comm, const Turn& turn) {
-  if (turn.gate != nullptr) turn.gate->takeBack();
+void takeBack(CommState& comm, const Signature& signature, const Turn& turn) {
+  comm.takeBack(signature);
+  if (turn.isNumbered && !comm.decisions.takeBack())
+    comm.fail(errorf(Status::invalidUsage,
+                     "%s: a call was refused, or only simulated, with which the ranks had begun to "
+                     "go on in another way",
+                     describe(signature).c_str()));
   if (turn.slot == nullptr) return;
   SlotStrategy& own = *turn.slot->strategy;
   own.takeBack(turn.strategy);

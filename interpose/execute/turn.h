@@ -12,23 +12,23 @@ struct Turn {
   Slot* slot = nullptr;  // null: the call is not one
   uint64_t number = 0;
   Strategy strategy = Strategy::compress;
-  CallGate* gate = nullptr;  // that counted the call; lives as long as the communicator
+  bool isNumbered = false;  // the call is, and so may be one that is not timed
 
   bool isQuick() const { return strategy == Strategy::quick; }
 };
 
-// A counted call of `slot` begins, which passes where the slot is not ready: `isReady` is the same
-// on all ranks. At the end of a round it may wait for the other ranks' figures; an error means that
-// the communicator cannot be used.
-Result<Turn> beginTurn(const std::shared_ptr<CommState>& comm, Slot& slot, bool isReady);
+// The counted call of that number, which is one of `slot`, begins. It passes where the slot is not
+// ready: `isReady` is the same on all ranks. An error means that the communicator cannot be used.
+Result<Turn> beginTurn(const std::shared_ptr<CommState>& comm, Slot& slot, bool isReady,
+                       uint64_t call);
 
 // Around what the turn enqueues on `stream`; without effect where there is no turn. It is not timed
 // unless `isEnqueued`.
 void startTurn(const CommState& comm, const Turn& turn, CUstream_st* stream);
 void endTurn(const CommState& comm, const Turn& turn, CUstream_st* stream, bool isEnqueued);
 
-// The turn, the last one of its slot, did not take place. The communicator fails where too much has
-// been heard since to say what its repetition is to do.
-void takeBack(CommState& comm, const Turn& turn);
+// The last counted call, which had this turn, did not take place. The communicator fails where it
+// is too late to make it again as the other ranks will.
+void takeBack(CommState& comm, const Signature& signature, const Turn& turn);
 
 }  // namespace cinch

@@ -4,17 +4,17 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
+#include <utility>
 
 #include "common/hash.h"
 #include "common/text.h"
-#include "interpose/policy/strategy.h"
 
 namespace cinch {
 namespace {
 
-constexpr const char* kFirstLine = "cinch-plan 1";
-constexpr const char* kNoTime = "-";
-constexpr size_t kMaxAdvice = 48 << 10;
+constexpr const char* kFirstLine = "cinch-plan 2";
+constexpr const char* kNoBytes = "-";
+constexpr size_t kMaxBytes = 64 << 10;  // more than any decision has
 
 std::string hexadecimal(uint64_t value) {
   std::array<char, 20> digits;
@@ -29,24 +29,12 @@ bool parseNumber(std::string_view text, Number& value, int base = 10) {
   return !text.empty() && error == std::errc() && stop == end;
 }
 
-bool parseTimes(std::string_view text, std::vector<uint64_t>& least) {
-  while (!text.empty()) {
-    const std::string_view word = takeUntil(text, ",");
-    uint64_t& time = least.emplace_back(kNotTimed);
-    if (word != kNoTime && !parseNumber(word, time)) return false;
-  }
-  return !least.empty() && least.size() <= StrategyChooser::kFigures;
-}
-
 bool parseBytes(std::string_view text, std::vector<uint8_t>& bytes) {
-  if (text.empty() || text.size() % 2 != 0 || text.size() > 2 * kMaxAdvice) return false;
+  if (text == kNoBytes) return true;
+  if (text.empty() || text.size() % 2 != 0 || text.size() > 2 * kMaxBytes) return false;
   for (size_t i = 0; i < text.size(); i += 2)
     if (!parseNumber(text.substr(i, 2), bytes.emplace_back(), 16)) return false;
   return true;
-}
-
-std::string wordsOf(const char* kind, const PlannedSlotKey& key) {
-  return std::string(kind) + " " + key.communicator + " " + hexadecimal(key.slot) + " ";
 }
 
 Error wrong(const char* what, std::string_view word) {
@@ -72,31 +60,31 @@ Result<void> parseComm(std::string_view words, RecordedPlan& plan) {
   return plan.add(name, comm);
 }
 
-// A line of a slot after its kind.
-Result<void> parseSlot(std::string_view kind, std::string_view words, RecordedPlan& plan) {
+Result<void> parseSlot(std::string_view words, RecordedPlan& plan) {
   PlannedSlotKey key;
   key.communicator = takeUntil(words, " ");
-  std::string_view word = takeUntil(words, " ");
+  const std::string_view word = takeUntil(words, " ");
   if (!parseNumber(word, key.slot, 16)) return wrong("a slot", word);
-  if (kind == "slot") return plan.add(key);
-  uint64_t number = 0;
+  return plan.add(key);
+}
+
+Result<void> parseDecision(std::string_view words, RecordedPlan& plan) {
+  const std::string communicator(takeUntil(words, " "));
+  PlannedDecision decision;
+  std::string_view word = takeUntil(words, " ");
+  if (!parseNumber(word, decision.call)) return wrong("the number of a call", word);
   word = takeUntil(words, " ");
-  if (!parseNumber(word, number)) return wrong("the number of a round or call", word);
-  if (kind == "pool") {
-    std::vector<uint64_t> least;
-    if (!parseTimes(words, least)) return wrong("a list of up to 9 times", words);
-    return plan.addPool(key, number, std::move(least));
-  }
-  std::vector<uint8_t> bytes;
-  if (!parseBytes(words, bytes)) return wrong("an advice", words);
-  return plan.addAdvice(key, number, std::move(bytes));
+  if (!parseNumber(word, decision.topic, 16)) return wrong("a topic", word);
+  if (!parseBytes(words, decision.bytes)) return wrong("a decision", words);
+  return plan.add(communicator, std::move(decision));
 }
 
 Result<void> parseLine(std::string_view line, RecordedPlan& plan) {
   const std::string_view kind = takeUntil(line, " ");
   if (kind == "comm") return parseComm(line, plan);
-  if (kind == "slot" || kind == "pool" || kind == "advice") return parseSlot(kind, line, plan);
-  return wrong("a kind of line: comm, slot, pool, advice", kind);
+  if (kind == "slot") return parseSlot(line, plan);
+  if (kind == "decision") return parseDecision(line, plan);
+  return wrong("a kind of line: comm, slot, decision", kind);
 }
 
 }  // namespace
@@ -107,20 +95,14 @@ Result<void> RecordedPlan::add(std::string communicator, const PlannedComm& reco
 }
 
 Result<void> RecordedPlan::add(const PlannedSlotKey& key) {
-  slots_[key];
+  slots_.insert(key);
   return {};
 }
 
-Result<void> RecordedPlan::addPool(const PlannedSlotKey& key, uint64_t round,
-                                   std::vector<uint64_t> least) {
-  return once(slots_[key].pools.emplace(round, std::move(least)).second,
-              "round " + std::to_string(round));
-}
-
-Result<void> RecordedPlan::addAdvice(const PlannedSlotKey& key, uint64_t call,
-                                     std::vector<uint8_t> bytes) {
-  return once(slots_[key].advice.emplace(call, std::move(bytes)).second,
-              "call " + std::to_string(call));
+Result<void> RecordedPlan::add(const std::string& communicator, PlannedDecision decision) {
+  const auto key = std::pair(decision.call, decision.topic);
+  return once(decisions_[communicator].emplace(key, std::move(decision.bytes)).second,
+              "a decision of call " + std::to_string(decision.call));
 }
 
 Result<void> RecordedPlan::fits(const std::string& communicator, const PlannedComm& now) const {
@@ -140,28 +122,24 @@ Result<void> RecordedPlan::fits(const std::string& communicator, const PlannedCo
   return {};
 }
 
-std::vector<uint64_t> RecordedPlan::pool(const PlannedSlotKey& key, uint64_t round) const {
-  const auto slot = slots_.find(key);
-  if (slot == slots_.end()) return {};
-  const auto found = slot->second.pools.find(round);
-  return found == slot->second.pools.end() ? std::vector<uint64_t>() : found->second;
-}
-
-std::vector<uint8_t> RecordedPlan::advice(const PlannedSlotKey& key, uint64_t call) const {
-  const auto slot = slots_.find(key);
-  if (slot == slots_.end()) return {};
-  const auto found = slot->second.advice.find(call);
-  return found == slot->second.advice.end() ? std::vector<uint8_t>() : found->second;
+std::vector<PlannedDecision> RecordedPlan::decisionsAt(const std::string& communicator,
+                                                       uint64_t call) const {
+  std::vector<PlannedDecision> decisions;
+  const auto found = decisions_.find(communicator);
+  if (found == decisions_.end()) return decisions;
+  auto at = found->second.lower_bound({call, 0});
+  for (; at != found->second.end() && at->first.first == call; ++at)
+    decisions.push_back({call, at->first.second, at->second});
+  return decisions;
 }
 
 std::string RecordedPlan::fingerprint() const {
   std::string text;
   for (const auto& [name, comm] : comms_) text += commLine(name, comm);
-  for (const auto& [key, slot] : slots_) {
-    text += slotLine(key, "");
-    for (const auto& [round, least] : slot.pools) text += poolLine(key, round, least);
-    for (const auto& [call, bytes] : slot.advice) text += adviceLine(key, call, bytes);
-  }
+  for (const PlannedSlotKey& key : slots_) text += slotLine(key, "");
+  for (const auto& [name, decisions] : decisions_)
+    for (const auto& [key, bytes] : decisions)
+      text += decisionLine(name, {key.first, key.second, bytes});
   return hexadecimal(hashText(text));
 }
 
@@ -175,21 +153,15 @@ std::string commLine(const std::string& communicator, const PlannedComm& recorde
 }
 
 std::string slotLine(const PlannedSlotKey& key, const std::string& name) {
-  return wordsOf("slot", key) + name + "\n";
+  return "slot " + key.communicator + " " + hexadecimal(key.slot) + " " + name + "\n";
 }
 
-std::string poolLine(const PlannedSlotKey& key, uint64_t round, std::span<const uint64_t> least) {
-  std::string text = wordsOf("pool", key) + std::to_string(round) + " ";
-  for (size_t i = 0; i < least.size(); ++i)
-    text += (i == 0 ? "" : ",") + (least[i] == kNotTimed ? kNoTime : std::to_string(least[i]));
-  return text + "\n";
-}
-
-std::string adviceLine(const PlannedSlotKey& key, uint64_t call, std::span<const uint8_t> bytes) {
+std::string decisionLine(const std::string& communicator, const PlannedDecision& decision) {
   static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text = wordsOf("advice", key) + std::to_string(call) + " ";
-  for (const uint8_t byte : bytes) text += {kDigits[byte >> 4], kDigits[byte & 15]};
-  return text + "\n";
+  std::string text = "decision " + communicator + " " + std::to_string(decision.call) + " " +
+                     hexadecimal(decision.topic) + " ";
+  for (const uint8_t byte : decision.bytes) text += {kDigits[byte >> 4], kDigits[byte & 15]};
+  return text + (decision.bytes.empty() ? kNoBytes : "") + "\n";
 }
 
 Result<RecordedPlan> parseRecordedPlan(std::string_view text) {

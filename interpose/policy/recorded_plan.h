@@ -1,24 +1,24 @@
-// What the ranks were told in one run of a job, as a text that another run follows (CINCH_PLAN):
-// all that depends on measured times. From the same words the same decisions follow. Pure.
+// What the ranks decided in one run of a job, as a text that another run follows (CINCH_PLAN): all
+// that depends on measured times. Pure.
 //
-//   cinch-plan 1
+//   cinch-plan 2
 //   comm COMMUNICATOR RANKS SETTINGS PLACEMENT   its ranks agreed, on these
 //   slot COMMUNICATOR SLOT NAME                  a slot, and what it is, for people
-//   pool COMMUNICATOR SLOT ROUND TIMES           the round's least figures, "812000,-,790000"
-//   advice COMMUNICATOR SLOT CALL BYTES          what rank 0 said before that call, as digits
+//   decision COMMUNICATOR CALL TOPIC BYTES       what was in force from that call on
 //
-// SETTINGS, PLACEMENT, SLOT and BYTES are hexadecimal, "-" is a time that was not taken. Lines may
-// come in any order, and those that begin with # are for people. A last line without its end does
-// not count: the run may have been killed. Several processes may have written to one file, each
-// with its first line.
+// SETTINGS, PLACEMENT, SLOT, TOPIC and BYTES are hexadecimal, "-" are no bytes. Lines may come in
+// any order, and those that begin with # are for people. A last line without its end does not
+// count: the run may have been killed. Several processes may have written to one file, each with
+// its first line.
 #pragma once
 
 #include <compare>
 #include <cstdint>
 #include <map>
-#include <span>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/result.h"
@@ -38,43 +38,45 @@ struct PlannedSlotKey {
   auto operator<=>(const PlannedSlotKey&) const = default;
 };
 
+// From that call of the communicator on.
+struct PlannedDecision {
+  uint64_t call = 0;
+  uint64_t topic = 0;
+  std::vector<uint8_t> bytes{};
+  bool operator==(const PlannedDecision&) const = default;
+};
+
 class RecordedPlan {
  public:
   RecordedPlan() = default;
   // An error says what is there twice.
   Result<void> add(std::string communicator, const PlannedComm& recorded);
   Result<void> add(const PlannedSlotKey& key);
-  Result<void> addPool(const PlannedSlotKey& key, uint64_t round, std::vector<uint64_t> least);
-  Result<void> addAdvice(const PlannedSlotKey& key, uint64_t call, std::vector<uint8_t> bytes);
+  Result<void> add(const std::string& communicator, PlannedDecision decision);
 
   // An error says why what was recorded would not lead to the same results.
   Result<void> fits(const std::string& communicator, const PlannedComm& now) const;
   bool knows(const PlannedSlotKey& key) const { return slots_.contains(key); }
 
-  // What was heard; nothing where the run did not get that far.
-  std::vector<uint64_t> pool(const PlannedSlotKey& key, uint64_t round) const;
-  std::vector<uint8_t> advice(const PlannedSlotKey& key, uint64_t call) const;
+  // What came into force with that call.
+  std::vector<PlannedDecision> decisionsAt(const std::string& communicator, uint64_t call) const;
 
   // A number that is the same for the same words.
   std::string fingerprint() const;
 
  private:
-  // What was heard for a slot, by round and by call.
-  struct PlannedSlot {
-    std::map<uint64_t, std::vector<uint64_t>> pools;
-    std::map<uint64_t, std::vector<uint8_t>> advice;
-  };
+  using Decisions = std::map<std::pair<uint64_t, uint64_t>, std::vector<uint8_t>>;  // call, topic
 
   std::map<std::string, PlannedComm> comms_;
-  std::map<PlannedSlotKey, PlannedSlot> slots_;
+  std::set<PlannedSlotKey> slots_;
+  std::map<std::string, Decisions> decisions_;  // by communicator
 };
 
 // Lines of the text, with their ends.
 std::string planHeader();
 std::string commLine(const std::string& communicator, const PlannedComm& recorded);
 std::string slotLine(const PlannedSlotKey& key, const std::string& name);
-std::string poolLine(const PlannedSlotKey& key, uint64_t round, std::span<const uint64_t> least);
-std::string adviceLine(const PlannedSlotKey& key, uint64_t call, std::span<const uint8_t> bytes);
+std::string decisionLine(const std::string& communicator, const PlannedDecision& decision);
 
 // Errors name the line.
 Result<RecordedPlan> parseRecordedPlan(std::string_view text);

@@ -195,17 +195,15 @@ bool StrategyChooser::wasTooEarly(uint64_t round, std::span<const uint64_t> leas
 
 void StrategyChooser::hear(uint64_t round, std::span<const uint64_t> least) {
   const uint64_t next = round + delay_;
-  if (isPooled(round)) {
-    if (least.empty())
-      noteFailure(round);
-    else
-      rest_ = 1;
-  }
+  const bool isLate = isPooled(round) && least.empty();
+  if (isPooled(round) && !isLate) rest_ = 1;
   if (least.size() == kFigures && least.back() != kNotTimed) period_ = least.back();
   const Found found = foundIn(round, least);
-  if (wasTooEarly(round, least, found) && delay_ < kLongestDelay) {
+  if ((isLate || wasTooEarly(round, least, found)) && delay_ < kLongestDelay) {
     delay_ *= 2;
     if (!hasChosen_) lastTrial_ = 0;  // it is lost, and the next one need not wait
+  } else if (isLate) {
+    noteFailure(round);
   }
   const Done done = doneIn(found);
   bool tries = std::exchange(isPutOff_, false);

@@ -5,9 +5,8 @@
 // turn includes its wait for ranks that come late; the least of all ranks' times is what the links
 // and codecs take. The ranks pool these (Agreement::pool) when a round is over. From the next round
 // but one on all do what follows from the same pooled integers by the same integer arithmetic: they
-// can never disagree. Nobody waits for anybody's device: where rounds are pooled before their calls
-// have ended, since a program enqueues many, they are heard later and later. Only a host that is a
-// round ahead of another one waits for it.
+// can never disagree. Nobody waits for anybody: what the ranks have not pooled by then comes too
+// late, on all of them (agree/decisions.h), and more time is left for the next ones.
 //
 //   round 0   a trial: the turns that pass while the slot gets ready, then the other strategies;
 //             where calls are short, or plain ones not far slower, it does not count: another one
@@ -73,7 +72,7 @@ class StrategyChooser {
   // some short calls.
   bool isPooled(uint64_t round) const { return round >= quietUntil_ && modeOf(round).isPooled; }
   // `least` are the least of all ranks' figures in ns, kNotTimed where none was taken; empty where
-  // they could not be pooled, or were not to be. Once for each round, in order.
+  // they were not pooled in time, or were not to be. Once for each round, in order.
   void hear(uint64_t round, std::span<const uint64_t> least);
 
   // What was last found, in ns; 0: nothing yet.

@@ -4,18 +4,18 @@ from fault import Fault
 
 FAULTS = [
     Fault(
-        name="vote-without-the-rank-that-left",
+        name="decisions-go-on-without-the-rank-that-left",
         file="interpose/agree/agreement_session.cc",
-        right="bool complete = present_ == members_.size();",
-        wrong="bool complete = FAULT || present_ == members_.size();",
-        harm="where a rank has left the votes, the others compress without it, and the job hangs",
+        right="if (rounds_ && !rounds_->isOver()) rounds_->giveUp(broadcasts_);",
+        wrong="if (rounds_ && !rounds_->isOver() && !FAULT) rounds_->giveUp(broadcasts_);",
+        harm="where a rank leaves while the others decide, these wait for its answer for ever",
     ),
     Fault(
-        name="nobody-woken-when-a-gate-closes",
-        file="interpose/agree/call_gate.cc",
-        right="  decided_.notify_all();\n  return record_.closed(message);",
-        wrong="  if (!FAULT) decided_.notify_all();\n  return record_.closed(message);",
-        harm="the job hangs when the ranks stop compressing a call that is no gradient any more",
+        name="nobody-woken-when-a-promise-ends",
+        file="interpose/agree/decisions.cc",
+        right="  if (wasMarked) removeMark();\n  settled_.notify_all();",
+        wrong="  if (wasMarked) removeMark();\n  if (!FAULT) settled_.notify_all();",
+        harm="the job hangs when a program comes to a call that is just being decided about",
     ),
     Fault(
         name="workspace-not-awaited-by-another-stream",
@@ -41,8 +41,8 @@ FAULTS = [
     Fault(
         name="refused-call-stays-counted",
         file="interpose/execute/submit.cc",
-        right="if (decision.counted) comm->takeBack(decided.signature);",
-        wrong="if (decision.counted && !FAULT) comm->takeBack(decided.signature);",
+        right="if (decision.counted) takeBack(*comm, decided.signature, decided.turn);",
+        wrong="if (decision.counted && !FAULT) takeBack(*comm, decided.signature, decided.turn);",
         harm="a rank that repeats a call which NCCL has refused is a call ahead of the others, and the job hangs",
     ),
     Fault(

@@ -67,7 +67,7 @@ MISTAKES = [
             "a whole number", files={"layers": ("0,xx\n", 0o644)}),
     Mistake("plan without a word", {"CINCH_PLAN": "{folder}/plan"},
             "CINCH_PLAN=.*/plan", "should be record:FILE or replay:FILE"),
-    Mistake("plan of something else", {"CINCH_PLAN": "replay:{folder}/plan"}, "plan: line 1 is not", "cinch-plan 1",
+    Mistake("plan of something else", {"CINCH_PLAN": "replay:{folder}/plan"}, "plan: line 1 is not", "cinch-plan 2",
             files={"plan": ("hello\n", 0o644)}),
     # Of 250 MB for each buffer there is room for the program's two, and for NCCL, but not for a third one.
     Mistake("no free memory", {"MALLOC_ARENA_MAX": "1"}, "passes from here on: .*cannot allocate .* of device memory",

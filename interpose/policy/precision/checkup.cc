@@ -16,7 +16,7 @@ namespace {
 // The first calls of a slot belong to the warm-up of the job.
 constexpr uint64_t kFirstCall = 10;
 constexpr uint64_t kMostTurns = 16;
-constexpr uint64_t kLeastApart = 2 * CheckupSchedule::kDelay;
+constexpr uint64_t kLeastApart = 4;  // what follows from one takes some calls
 
 constexpr double kTolerance = 1.5;
 // What rounding alone may do: a block's minimum is kept in bf16, and NCCL rounds 16-bit sums at
@@ -90,7 +90,7 @@ bool isSame(const std::vector<wire::Segment>& a, const std::vector<wire::Segment
 }
 
 uint32_t planIdOf(const PrecisionPlan& plan) {
-  const uint64_t facts[] = {plan.slot, plan.effectiveFrom};
+  const uint64_t facts[] = {plan.slot, plan.decidedAfter};
   const uint64_t hash = hashBytes(reinterpret_cast<const uint8_t*>(facts), sizeof facts);
   return static_cast<uint32_t>(hash ^ hash >> 32);
 }
@@ -143,7 +143,7 @@ Advice Adviser::advise(const Examination& examination, uint64_t call) {
   nBreaches_ = finding_.isBreach ? nBreaches_ + 1 : 0;
   if (nBreaches_ == kBreachesToRaise && !raise()) return Advice{.kind = Advice::Kind::pass};
   const auto wanted = [&](wire::CodecFormat raw) { return wantedRuns(examination, raw); };
-  return change(fitting(rawForms(), wanted), call + CheckupSchedule::kDelay);
+  return change(fitting(rawForms(), wanted), call + 1);
 }
 
 // A slot that was given back before its first call begins anew.
@@ -315,12 +315,12 @@ bool Adviser::fits(const std::vector<wire::Segment>& runs, bool mustPay) const {
   return true;
 }
 
-Advice Adviser::change(std::vector<wire::Segment> runs, uint64_t effectiveFrom) {
+Advice Adviser::change(std::vector<wire::Segment> runs, uint64_t decidedAfter) {
   if (isSame(runs, runs_) || !fits(runs, false)) return {};
   runs_ = std::move(runs);
   Advice advice{Advice::Kind::change, {}};
   advice.plan.slot = facts_.slot;
-  advice.plan.effectiveFrom = effectiveFrom;
+  advice.plan.decidedAfter = decidedAfter;
   advice.plan.runs = runs_;
   advice.plan.id = planIdOf(advice.plan);
   return advice;

@@ -14,9 +14,9 @@
 
 namespace cinch {
 
-// Which calls of a slot, counted from 0 and the same on all ranks, are examined, and before which
-// a word of rank 0 is heard: what it concluded from an examination, and the opening. Slots take
-// turns.
+// Which calls of a slot, counted from 0 and the same on all ranks, are examined, unless what
+// follows from the last examination is not in force yet; and whether rank 0 has an opening for the
+// first one. Slots take turns.
 struct CheckupSchedule {
   uint64_t first = 0;
   uint64_t every = 0;  // 0: never
@@ -25,11 +25,6 @@ struct CheckupSchedule {
   bool examines(uint64_t call) const {
     return every > 0 && call >= first && (call - first) % every == 0;
   }
-  bool hears(uint64_t call) const {
-    return call < kDelay ? call == 0 && hasOpening : examines(call - kDelay);
-  }
-
-  static constexpr uint64_t kDelay = 2;
 };
 CheckupSchedule scheduleOf(uint64_t every, uint64_t slotIdentity, bool hasOpening = false);
 
@@ -120,7 +115,7 @@ class Adviser {
   std::vector<wire::Segment> fitting(const std::vector<wire::CodecFormat>& forms,
                                      const RunsWith& runsWith) const;
   bool fits(const std::vector<wire::Segment>& runs, bool mustPay) const;
-  Advice change(std::vector<wire::Segment> runs, uint64_t effectiveFrom);
+  Advice change(std::vector<wire::Segment> runs, uint64_t decidedAfter);
 
   Facts facts_;
   Precision precision_;

@@ -84,7 +84,7 @@ std::vector<uint8_t> encodePlan(const PrecisionPlan& plan) {
   storeLittle(plan.id, &bytes[8]);
   storeLittle(static_cast<uint32_t>(plan.runs.size()), &bytes[12]);
   storeLittle(plan.slot, &bytes[16]);
-  storeLittle(plan.effectiveFrom, &bytes[24]);
+  storeLittle(plan.decidedAfter, &bytes[24]);
   uint8_t* at = &bytes[kHeadBytes];
   for (const wire::Segment& run : plan.runs) {
     storeLittle(run.nTiles << 8 | run.codec.id, at);
@@ -98,7 +98,7 @@ Result<PrecisionPlan> decodePlan(std::span<const uint8_t> bytes, const TilesOfSl
   CINCH_TRY(checkFrame(bytes));
   PrecisionPlan plan{.id = loadLittle<uint32_t>(&bytes[8]),
                      .slot = loadLittle<uint64_t>(&bytes[16]),
-                     .effectiveFrom = loadLittle<uint64_t>(&bytes[24]),
+                     .decidedAfter = loadLittle<uint64_t>(&bytes[24]),
                      .runs = {}};
   for (size_t at = kHeadBytes; at < bytes.size() - kHashBytes; at += kRunBytes) {
     auto run = decodeRun(loadLittle<uint64_t>(&bytes[at]));

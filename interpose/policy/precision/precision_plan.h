@@ -25,7 +25,7 @@ namespace cinch {
 struct PrecisionPlan {
   uint32_t id = 0;
   uint64_t slot = 0;
-  uint64_t effectiveFrom = 0;
+  uint64_t decidedAfter = 0;        // calls of the slot; tells its plans apart
   std::vector<wire::Segment> runs;  // what wire::MixedLayout takes; kMaxSegments at most
 };
 

@@ -1,10 +1,14 @@
 // What a program gets whose user has set nothing. defaults_test.py reads in Cinch's report what
 // became of these calls; here their results are checked.
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <random>
+#include <thread>
 
 #include "tests/multiproc/surface/program.h"
 
@@ -39,6 +43,17 @@ class Bucket {
     CHECK(cudaStreamSynchronize(stream));
   }
 
+  // The values of that step as they are filled in, to be taken later without waiting.
+  std::unique_ptr<Floats> staged(const World& world, int step, cudaStream_t stream) {
+    fill(world, step, stream);
+    auto copy = std::make_unique<Floats>(memory_.count());
+    copyAsync(copy->data(), memory_.data(), stream);
+    return copy;
+  }
+  void take(const Floats& staged, cudaStream_t stream) {
+    copyAsync(memory_.data(), staged.data(), stream);
+  }
+
   void allReduce(ncclComm_t comm, cudaStream_t stream) {
     CHECK(ncclAllReduce(memory_.data(), memory_.data(), memory_.count(), ncclFloat32, ncclSum, comm,
                         stream));
@@ -60,6 +75,10 @@ class Bucket {
 
  private:
   int seedOf(int step) const { return 10 * step + number_; }
+  void copyAsync(float* to, const float* from, cudaStream_t stream) const {
+    CHECK(cudaMemcpyAsync(to, from, memory_.count() * sizeof(float), cudaMemcpyDeviceToDevice,
+                          stream));
+  }
 
   Floats memory_;
   int number_;
@@ -90,6 +109,21 @@ class Job {
     reduce();
     check(step, kWorstError);
     averageLoss(step);
+  }
+  // One rank enqueues steps, and only then tells the others, over the host, to make theirs.
+  void runAhead(int leader, int first, int steps) {
+    const std::string word = world_.folder + "/go-" + std::to_string(first);
+    std::vector<std::unique_ptr<Floats>> staged;
+    for (int step = first; step < first + steps; ++step)
+      for (const auto& bucket : buckets_) staged.push_back(bucket->staged(world_, step, stream_));
+    while (world_.rank != leader && !std::filesystem::exists(word))
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    for (size_t i = 0; i < staged.size(); ++i) {
+      buckets_[i % buckets_.size()]->take(*staged[i], stream_);
+      buckets_[i % buckets_.size()]->allReduce(comm_, stream_);
+    }
+    if (world_.rank == leader) std::ofstream(word).close();
+    check(first + steps - 1, kWorstError);
   }
   // As train(), but all calls of a step are in a graph.
   void replay(int first, int steps) {
@@ -273,6 +307,16 @@ void ranksCaptureAtRandom(const World& world) {
   });
 }
 
+// Whatever the ranks are just finding out, and whoever is ahead.
+void runsAhead(const World& world) {
+  Job job(world);
+  constexpr int kAhead = 8;
+  for (int step = 0, turn = 0; step < 2 * kTrainingSteps; step += kAhead, ++turn) {
+    for (int together = 0; together < turn % 4; ++together) job.trainStep(step++);
+    job.runAhead(turn % 2, step, kAhead);
+  }
+}
+
 // What could be compressed is in a graph on one rank alone: the others must not wait for its votes.
 void gradientsInAGraphOfRank0(const World& world) {
   Job(world).trainBesideAGraph(world.rank == 0, 0);
@@ -321,6 +365,7 @@ const std::vector<Case>& defaultCases() {
       {"default-graph-at-random", 2, ranksCaptureAtRandom},
       {"default-graph-of-gradients-on-rank-0", 2, gradientsInAGraphOfRank0},
       {"default-graph-of-gradients-on-rank-1", 2, gradientsInAGraphOfRank1},
+      {"default-run-ahead", 2, runsAhead},
       {"default-repeated-sum", 2, repeatsASum},
       {"default-repeated-average", 2, repeatsAnAverage},
   };

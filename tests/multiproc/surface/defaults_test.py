@@ -89,6 +89,15 @@ class Defaults(surface_test.OutcomeTest):
                 comms, _ = self.run_case(case)
                 self.assertEqual([slot["calls"] for comm in comms for slot in comm["slots"] if slot["calls"]], [])
 
+    def test_no_rank_waits_for_another_ones_program(self):
+        for strategy in ("sra", "auto"):
+            with self.subTest(strategy):
+                comms, _ = self.run_case("default-run-ahead", {"CINCH_STRATEGY": strategy, "CINCH_GUARD_EVERY": "5"})
+                calls = [{slot["name"]: slot["calls"] for slot in comm["slots"]} for comm in comms]
+                self.assertEqual(calls[0], calls[1])
+                if strategy == "sra":
+                    self.assertGreaterEqual(min(calls[0].values()), 35)
+
     def test_a_call_over_and_over_stays_exact(self):
         """As nccl-tests: nothing shows that these are gradients."""
         for case, call in (("default-repeated-sum", "Sum"), ("default-repeated-average", "Avg")):

@@ -28,8 +28,7 @@ bool toldYes(Agreement& agreement) {
 
 bool allVoteYes(Agreement& agreement) {
   if (!agreement.castVote(1, true).ok()) return false;
-  auto outcome = agreement.awaitVote(1, kTestSeconds);
-  return outcome.ok() && outcome.value();
+  return allSaidYes(agreement, 1);
 }
 
 // Four ranks split into two colours; each colour splits again, its ranks in reverse; all vote.

@@ -15,6 +15,7 @@
 #include "interpose/agree/agreement.h"
 #include "interpose/agree/agreement_server.h"
 #include "interpose/agree/control_reader.h"
+#include "interpose/agree/decisions.h"
 #include "interpose/agree/unique_id_stamp.h"
 
 namespace cinch {
@@ -47,6 +48,22 @@ inline Hello makeHello(int rank, int nRanks) {
   hello.hostId = 1000 + static_cast<uint64_t>(rank);
   hello.host = "host-" + std::to_string(rank);
   return hello;
+}
+
+inline Result<Decision> awaitDecision(Agreement& rank, uint64_t topic,
+                                      int timeoutSeconds = kTestSeconds) {
+  const auto awaited =
+      rank.decisions().await(topic, deadlineIn(std::chrono::seconds(timeoutSeconds)));
+  CINCH_TRY(awaited);
+  if (awaited.value()) return *awaited.value();
+  return errorf(Status::remoteError, "one has left");
+}
+// False also where the ranks have not decided, and never will.
+inline bool allSaidYes(Agreement& rank, uint64_t topic) {
+  const auto decided = awaitDecision(rank, topic);
+  const auto outcome = decided.ok() ? outcomeOf(decided.value().bytes) : std::nullopt;
+  EXPECT_TRUE(outcome || rank.decisions().isOver());
+  return outcome && outcome->allYes;
 }
 
 inline size_t openDescriptors() {

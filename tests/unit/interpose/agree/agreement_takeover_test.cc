@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "interpose/agree/call_gate.h"
 #include "tests/unit/interpose/agree/agreement_fixture.h"
 
 namespace cinch {
@@ -39,16 +38,17 @@ class TakeoverTest : public AgreementFixture {
 
   static void expectWorking(const Ranks& ranks, uint64_t topic) {
     for (const auto& rank : ranks) ASSERT_TRUE(rank->castVote(topic, true).ok());
-    for (const auto& rank : ranks) EXPECT_TRUE(rank->awaitVote(topic, kTestSeconds).value());
+    for (const auto& rank : ranks) EXPECT_TRUE(allSaidYes(*rank, topic));
     const std::vector<uint8_t> bytes = {1, 2, 3};
-    ASSERT_TRUE(ranks[0]->publish(topic, bytes).ok());
+    ASSERT_TRUE(ranks[0]->propose(topic + 1000, bytes).ok());
     for (const auto& rank : ranks)
-      EXPECT_EQ(rank->awaitPublication(topic, kTestSeconds).value(), bytes);
+      EXPECT_EQ(awaitDecision(*rank, topic + 1000).value().bytes, bytes);
     for (size_t i = 0; i < ranks.size(); ++i)
-      ASSERT_TRUE(ranks[i]->pool(topic, std::vector<uint64_t>{7 + i}).ok());
+      ASSERT_TRUE(ranks[i]->pool(topic + 2000, std::vector<uint64_t>{7 + i}).ok());
     for (const auto& rank : ranks)
-      EXPECT_EQ(rank->awaitPool(topic, kTestSeconds).value(), std::vector<uint64_t>{7});
-    EXPECT_TRUE(ranks.back()->openGate(topic)->close().value());
+      EXPECT_EQ(leastOf(awaitDecision(*rank, topic + 2000).value().bytes),
+                std::vector<uint64_t>{7});
+    EXPECT_TRUE(ranks.back()->decisions().isDecidedBeforeNext(topic + 3000).value());
   }
 
   std::unique_ptr<AgreementServer> home_;
@@ -59,7 +59,7 @@ TEST_F(TakeoverTest, RanksDoWithoutTheProcessThatMadeTheId) {
   server_.reset();
   expectWorking(ranks, 1);
   home_.reset();
-  EXPECT_FALSE(ranks[1]->awaitVote(2, kTestSeconds).ok());
+  EXPECT_FALSE(awaitDecision(*ranks[1], 2).ok());
 }
 
 TEST_F(TakeoverTest, SoDoTheirChildren) {
@@ -95,7 +95,7 @@ TEST_F(TakeoverTest, OneThreadCanSpeakForAllRanksInTurn) {
   expectWorking(ranks, 1);
 }
 
-TEST_F(TakeoverTest, WhoComesLastIsToldWhatHasBeenSaid) {
+TEST_F(TakeoverTest, NothingIsDecidedBeforeTheLastHasCome) {
   const UniqueId id = newId();
   Ranks ranks = greetAll(id, hellosOf(id, 3));
   const std::vector<uint8_t> bytes = {9};
@@ -103,13 +103,25 @@ TEST_F(TakeoverTest, WhoComesLastIsToldWhatHasBeenSaid) {
     ASSERT_TRUE(ranks[early]->awaitVerdict(kTestSeconds).ok());
     ASSERT_TRUE(ranks[early]->castVote(1, true).ok());
   }
-  for (uint64_t topic = 0; topic < 100; ++topic) ASSERT_TRUE(ranks[0]->publish(topic, bytes).ok());
-  ASSERT_TRUE(ranks[2]->awaitPublication(99, kTestSeconds).ok());
+  for (uint64_t topic = 100; topic < 200; ++topic)
+    ASSERT_TRUE(ranks[0]->propose(topic, bytes).ok());
+  EXPECT_FALSE(awaitDecision(*ranks[2], 199, 0).ok());
   ASSERT_TRUE(ranks[1]->awaitVerdict(kTestSeconds).ok());
-  for (uint64_t topic = 0; topic < 99; ++topic)
-    EXPECT_EQ(ranks[1]->awaitPublication(topic, kTestSeconds).value(), bytes);
+  for (const auto& rank : ranks)
+    for (uint64_t topic = 100; topic < 200; ++topic)
+      EXPECT_EQ(awaitDecision(*rank, topic).value().bytes, bytes);
   ASSERT_TRUE(ranks[1]->castVote(1, true).ok());
-  for (const auto& rank : ranks) EXPECT_TRUE(rank->awaitVote(1, kTestSeconds).value());
+  for (const auto& rank : ranks) EXPECT_TRUE(allSaidYes(*rank, 1));
+}
+
+TEST_F(TakeoverTest, WhoComesAfterOneHasLeftIsTold) {
+  const UniqueId id = newId();
+  Ranks ranks = greetAll(id, hellosOf(id, 3));
+  ASSERT_TRUE(ranks[0]->awaitVerdict(kTestSeconds).ok());
+  ranks[0]->close();
+  ASSERT_TRUE(ranks[1]->awaitVerdict(kTestSeconds).ok());
+  ASSERT_TRUE(ranks[1]->castVote(1, true).ok());
+  EXPECT_FALSE(allSaidYes(*ranks[1], 1));
 }
 
 TEST_F(TakeoverTest, WhoDoesNotComeInTimeHasLeft) {
@@ -119,7 +131,7 @@ TEST_F(TakeoverTest, WhoDoesNotComeInTimeHasLeft) {
     ASSERT_TRUE(ranks[here]->awaitVerdict(kTestSeconds).ok());
     ASSERT_TRUE(ranks[here]->castVote(1, true).ok());
   }
-  for (const size_t here : {0, 1}) EXPECT_FALSE(ranks[here]->awaitVote(1, kTestSeconds).value());
+  for (const size_t here : {0, 1}) EXPECT_FALSE(allSaidYes(*ranks[here], 1));
   EXPECT_FALSE(ranks[2]->awaitVerdict(kTestSeconds).ok()) << "it must pass";
 }
 
@@ -228,7 +240,7 @@ TEST_F(TakeoverTest, ARankThatLeavesTakesNoOtherWithIt) {
   ASSERT_TRUE(verdictOfAll(first).compress && verdictOfAll(second).compress);
   first[1].reset();
   ASSERT_TRUE(first[0]->castVote(1, true).ok() && first[2]->castVote(1, true).ok());
-  EXPECT_FALSE(first[0]->awaitVote(1, kTestSeconds).value()) << "rank 1 has left";
+  EXPECT_FALSE(allSaidYes(*first[0], 1)) << "rank 1 has left";
   expectWorking(second, 1);
 }
 

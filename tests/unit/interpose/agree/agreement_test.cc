@@ -51,7 +51,7 @@ TEST_F(AgreementTest, EveryKindOfDifferenceIsNamed) {
        },
        "rank 2 on host host-2 has other settings: CINCH_CODEC=q4 there, q8 on rank 0"},
       {[](Hello& hello) { hello.version = 9; },
-       "Cinch versions differ: rank 2 on host host-2 has 9, rank 0 on host host-0 has 7"},
+       "Cinch versions differ: rank 2 on host host-2 has 9, rank 0 on host host-0 has 8"},
       {[](Hello& hello) { hello.refusal = "non-blocking communicator"; },
        "rank 2 on host host-2 cannot take part: non-blocking communicator"},
       {[](Hello& hello) { hello.nRanks = 4; },
@@ -126,7 +126,7 @@ TEST_F(AgreementTest, NoVerdictWithoutAReportAndThenThisRankHasLeft) {
   ASSERT_FALSE(verdict.ok());
   EXPECT_NE(verdict.error().message.find("agreement server at "), std::string::npos);
   EXPECT_FALSE(waiting->castVote(1, true).ok());
-  EXPECT_FALSE(waiting->awaitVote(1, kTestSeconds).ok());
+  EXPECT_FALSE(awaitDecision(*waiting, 1).ok());
 }
 
 TEST_F(AgreementTest, AVerdictThatDoesNotComeIsAnErrorInTime) {
@@ -151,27 +151,35 @@ TEST_F(AgreementTest, VotesAreTheAndOfAllRanks) {
     for (size_t rank = 0; rank < 3; ++rank) {
       ASSERT_TRUE(ranks[rank]->castVote(topic, (topic >> rank) & 1).ok());
     }
-    for (const auto& rank : ranks) {
-      auto outcome = rank->awaitVote(topic, kTestSeconds);
-      ASSERT_TRUE(outcome.ok());
-      EXPECT_EQ(outcome.value(), topic == 7);
-    }
+    for (const auto& rank : ranks) EXPECT_EQ(allSaidYes(*rank, topic), topic == 7);
   }
 }
 
-TEST_F(AgreementTest, WhatRankZeroPublishesReachesAll) {
+TEST_F(AgreementTest, WhatRankZeroSendsWithItsVoteGoesWithTheOutcome) {
+  Ranks ranks = greetAll(newId(), 2);
+  ASSERT_TRUE(verdictOfAll(ranks).compress);
+  ASSERT_TRUE(ranks[0]->castVote(1, true, std::vector<uint8_t>{4, 2}).ok());
+  ASSERT_TRUE(ranks[1]->castVote(1, false, std::vector<uint8_t>{7}).ok());
+  for (const auto& rank : ranks) {
+    const auto outcome = outcomeOf(awaitDecision(*rank, 1).value().bytes);
+    ASSERT_TRUE(outcome.has_value());
+    EXPECT_FALSE(outcome->allYes);
+    EXPECT_EQ(outcome->bytes, (std::vector<uint8_t>{4, 2}));
+  }
+  EXPECT_FALSE(outcomeOf({}).has_value());
+  EXPECT_FALSE(outcomeOf(std::vector<uint8_t>{2}).has_value());
+}
+
+TEST_F(AgreementTest, WhatRankZeroProposesReachesAll) {
   Ranks ranks = greetAll(newId(), 3);
   ASSERT_TRUE(verdictOfAll(ranks).compress);
-  const std::vector<uint8_t> large(kMaxPublished, 42);
-  ASSERT_TRUE(ranks[0]->publish(5, large).ok());
-  ASSERT_TRUE(ranks[0]->publish(4, {}).ok());
-  EXPECT_FALSE(ranks[0]->publish(3, std::vector<uint8_t>(kMaxPublished + 1)).ok());
+  const std::vector<uint8_t> large(kMaxDecided, 42);
+  ASSERT_TRUE(ranks[0]->propose(5, large).ok());
+  ASSERT_TRUE(ranks[0]->propose(4, {}).ok());
+  EXPECT_FALSE(ranks[0]->propose(3, std::vector<uint8_t>(kMaxDecided + 1)).ok());
   for (const auto& rank : ranks) {
-    auto empty = rank->awaitPublication(4, kTestSeconds), full = rank->awaitPublication(5, 0);
-    ASSERT_TRUE(empty.ok() && full.ok());
-    EXPECT_TRUE(empty.value().empty());
-    EXPECT_EQ(full.value(), large);
-    EXPECT_FALSE(rank->awaitPublication(4, 0).ok()) << "it was taken";
+    EXPECT_TRUE(awaitDecision(*rank, 4).value().bytes.empty());
+    EXPECT_EQ(awaitDecision(*rank, 5).value().bytes, large);
   }
 }
 
@@ -184,10 +192,9 @@ TEST_F(AgreementTest, FiguresArePooled) {
     EXPECT_FALSE(ranks[rank]->pool(8, std::vector<uint64_t>(kMaxFigures + 1)).ok());
   }
   for (const auto& rank : ranks) {
-    const auto least = rank->awaitPool(7, kTestSeconds);
+    const auto least = awaitDecision(*rank, 7);
     ASSERT_TRUE(least.ok());
-    EXPECT_EQ(least.value(), (std::vector<uint64_t>{10, 18, kNoFigure}));
-    EXPECT_FALSE(rank->awaitPool(7, 0).ok()) << "they were taken";
+    EXPECT_EQ(leastOf(least.value().bytes), (std::vector<uint64_t>{10, 18, kNoFigure}));
   }
 }
 
@@ -196,20 +203,19 @@ TEST_F(AgreementTest, NobodyWaitsForTheFiguresOfARankThatLeaves) {
   ASSERT_TRUE(verdictOfAll(ranks).compress);
   ASSERT_TRUE(ranks[0]->pool(1, std::vector<uint64_t>{1}).ok());
   ranks[1]->close();
-  const auto least = ranks[0]->awaitPool(1, kTestSeconds);
-  ASSERT_TRUE(least.ok());
-  EXPECT_TRUE(least.value().empty());
+  EXPECT_FALSE(awaitDecision(*ranks[0], 1).ok());
 }
 
-TEST_F(AgreementTest, WordsAreHeardAfterRankZeroHasLeft) {
+TEST_F(AgreementTest, WhatIsDecidedStaysSoAfterRankZeroHasLeft) {
   Ranks ranks = greetAll(newId(), 2);
   ASSERT_TRUE(verdictOfAll(ranks).compress);
-  ASSERT_TRUE(ranks[0]->publish(5, std::vector<uint8_t>{1}).ok());
+  ASSERT_TRUE(ranks[0]->propose(5, std::vector<uint8_t>{1}).ok());
+  ASSERT_TRUE(awaitDecision(*ranks[0], 5).ok());
   ranks[0]->close();
-  EXPECT_TRUE(ranks[1]->awaitPublication(5, kTestSeconds).ok());
-  auto never = ranks[1]->awaitPublication(6, kTestSeconds);
+  EXPECT_TRUE(awaitDecision(*ranks[1], 5).ok());
+  auto never = awaitDecision(*ranks[1], 6);
   ASSERT_FALSE(never.ok());
-  EXPECT_NE(never.error().message.find("rank 0 has left"), std::string::npos);
+  EXPECT_NE(never.error().message.find("one has left"), std::string::npos);
 }
 
 TEST_F(AgreementTest, RanksMayRunFarAheadWithTheirVotes) {
@@ -223,8 +229,7 @@ TEST_F(AgreementTest, RanksMayRunFarAheadWithTheirVotes) {
     ASSERT_TRUE(ranks[1]->castVote(topic, topic % 2 == 0).ok());
   }
   for (uint64_t topic = 0; topic < kTopics; ++topic) {
-    for (const auto& rank : ranks)
-      ASSERT_EQ(rank->awaitVote(topic, kTestSeconds).value(), topic % 2 == 0);
+    for (const auto& rank : ranks) ASSERT_EQ(allSaidYes(*rank, topic), topic % 2 == 0);
   }
 }
 
@@ -234,9 +239,9 @@ TEST_F(AgreementTest, TooManyOpenVotesEndTheOneWhoRanAhead) {
   for (uint64_t topic = 0; topic <= kMaxOpenTopics; ++topic) {
     if (!ranks[0]->castVote(topic, true).ok()) break;
   }
-  EXPECT_FALSE(ranks[0]->awaitVote(0, kTestSeconds).ok());
+  EXPECT_FALSE(awaitDecision(*ranks[0], 0).ok());
   ASSERT_TRUE(ranks[1]->castVote(0, true).ok());
-  EXPECT_FALSE(ranks[1]->awaitVote(0, kTestSeconds).value()) << "rank 0 has left, a no";
+  EXPECT_FALSE(allSaidYes(*ranks[1], 0)) << "rank 0 has left, a no";
 }
 
 // Each rank votes in an order of its own and awaits in another, from several threads at once.
@@ -264,9 +269,7 @@ TEST_F(AgreementTest, VotesInRandomOrdersFromManyThreadsComeOutRight) {
         for (uint64_t topic : topics) {
           bool expected = true;
           for (size_t other = 0; other < kRanks; ++other) expected = expected && says(other, topic);
-          auto outcome = ranks[rank]->awaitVote(topic, kTestSeconds);
-          ASSERT_TRUE(outcome.ok()) << outcome.error().message;
-          ASSERT_EQ(outcome.value(), expected) << topic;
+          ASSERT_EQ(allSaidYes(*ranks[rank], topic), expected) << topic;
           checked++;
         }
       });
@@ -280,15 +283,15 @@ TEST_F(AgreementTest, ALeaverCountsAsANoForWhatIsOpenAndWhatComes) {
   Ranks ranks = greetAll(newId(), 3);
   ASSERT_TRUE(verdictOfAll(ranks).compress);
   for (const auto& rank : ranks) ASSERT_TRUE(rank->castVote(1, true).ok());
-  EXPECT_TRUE(ranks[0]->awaitVote(1, kTestSeconds).value());
+  EXPECT_TRUE(allSaidYes(*ranks[0], 1));
   ASSERT_TRUE(ranks[0]->castVote(2, true).ok());
   ASSERT_TRUE(ranks[1]->castVote(2, true).ok());
   ranks[2].reset();
-  EXPECT_FALSE(ranks[0]->awaitVote(2, kTestSeconds).value());
-  EXPECT_FALSE(ranks[1]->awaitVote(2, kTestSeconds).value());
-  EXPECT_TRUE(ranks[1]->awaitVote(1, kTestSeconds).value()) << "decided before";
+  EXPECT_FALSE(allSaidYes(*ranks[0], 2));
+  EXPECT_FALSE(allSaidYes(*ranks[1], 2));
+  EXPECT_TRUE(allSaidYes(*ranks[1], 1)) << "decided before";
   for (size_t rank : {0, 1}) ASSERT_TRUE(ranks[rank]->castVote(3, true).ok());
-  for (size_t rank : {0, 1}) EXPECT_FALSE(ranks[rank]->awaitVote(3, kTestSeconds).value());
+  for (size_t rank : {0, 1}) EXPECT_FALSE(allSaidYes(*ranks[rank], 3));
 }
 
 TEST_F(AgreementTest, CloseWakesEveryWaiter) {
@@ -299,8 +302,8 @@ TEST_F(AgreementTest, CloseWakesEveryWaiter) {
   for (uint64_t topic = 0; topic < 4; ++topic) {
     ASSERT_TRUE(ranks[0]->castVote(topic, true).ok());
     waiters.emplace_back([&, topic] {
-      auto outcome = ranks[0]->awaitVote(topic, kTestSeconds);
-      if (!outcome.ok() && outcome.error().message.find("has left") != std::string::npos) errors++;
+      auto outcome = awaitDecision(*ranks[0], topic);
+      if (!outcome.ok() && outcome.error().message.find("ended") != std::string::npos) errors++;
     });
   }
   ranks[0]->close();
@@ -316,13 +319,12 @@ TEST_F(AgreementTest, TheServersDeathEndsEveryWaitAndIsNamed) {
   Ranks ranks = greetAll(id, 2);
   ASSERT_TRUE(verdictOfAll(ranks).compress);
   ASSERT_TRUE(ranks[0]->castVote(1, true).ok());
-  std::thread waiter([&] {
-    auto outcome = ranks[0]->awaitVote(1, kTestSeconds);
-    ASSERT_FALSE(outcome.ok());
-    EXPECT_NE(outcome.error().message.find(where), std::string::npos) << outcome.error().message;
-  });
+  std::thread waiter([&] { EXPECT_FALSE(awaitDecision(*ranks[0], 1).ok()); });
   server_.reset();
   waiter.join();
+  const auto late = ranks[0]->castVote(2, true);
+  ASSERT_FALSE(late.ok());
+  EXPECT_NE(late.error().message.find(where), std::string::npos) << late.error().message;
 }
 
 TEST_F(AgreementTest, ManyIdsAtOnce) {
@@ -344,7 +346,7 @@ TEST_F(AgreementTest, ManyIdsAtOnce) {
         ASSERT_TRUE(mine[i]->castVote(i, i % 3 != 0 || rank != 2).ok());
       }
       for (size_t i = 0; i < mine.size(); ++i) {
-        ASSERT_EQ(mine[i]->awaitVote(i, kTestSeconds).value(), i % 3 != 0);
+        ASSERT_EQ(allSaidYes(*mine[i], i), i % 3 != 0);
         agreed++;
       }
     });

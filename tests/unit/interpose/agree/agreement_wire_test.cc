@@ -47,7 +47,7 @@ Message sample(size_t type) {
     case 1:
       return Initialised{{ipv4(10, 0, 0, 1)}, {ipv4(10, 0, 0, 2), ipv4(10, 0, 0, 3)}};
     case 2:
-      return Vote{7, true};
+      return Vote{7, true, {8, 9}};
     case 3:
       return Acknowledged{};
     case 4:
@@ -55,25 +55,17 @@ Message sample(size_t type) {
     case 5:
       return Verdict{true, "", {1, 2, 3}, Links::pcie, "comm0", {ipv4(10, 0, 0, 4), 4000}};
     case 6:
-      return Outcome{9, false};
-    case 7:
-      return Publication{11, {1, 2, 3, 0, 255}};
-    case 8:
-      return PublisherLeft{};
-    case 9:
       return Figures{12, {1, kNoFigure, 3}};
+    case 7:
+      return Proposal{11, kNoOrdinal, {1, 2, 3, 0, 255}};
+    case 8:
+      return Prepare{15, 16, true};
+    case 9:
+      return Prepared{17, Prepared::Answer::busy, 1ull << 40, 18};
     case 10:
-      return Pool{13, {4}};
+      return Commit{19, 20, {{21, {4, 5}}, {22, {}}}};
     case 11:
-      return CloseProposal{14, 1ull << 40};
-    case 12:
-      return ClosePrepare{15, 16};
-    case 13:
-      return ClosePrepared{17, 18, kNeverCloses};
-    case 14:
-      return GateClosed{19, 20};
-    case 15:
-      return GateNotClosed{21, 22, 23};
+      return Withdraw{21, kNoOrdinal};
     default:
       return Leave{};
   }
@@ -121,8 +113,7 @@ TEST(AgreementWire, TheOthersComeBack) {
   EXPECT_EQ(report.peers, std::get<Initialised>(sample(1)).peers);
   Vote vote = decoded<Vote>(encodeMessage(Vote{~0ull, true}));
   EXPECT_TRUE(vote.topic == ~0ull && vote.yes);
-  Outcome outcome = decoded<Outcome>(encodeMessage(Outcome{5, false}));
-  EXPECT_TRUE(outcome.topic == 5 && !outcome.yes);
+  EXPECT_EQ(decoded<Vote>(encodeMessage(sample(2))).bytes, Bytes({8, 9}));
   EXPECT_EQ(decoded<Rejected>(encodeMessage(sample(4))).reason, "because");
   decoded<Acknowledged>(encodeMessage(Acknowledged{}));
   Verdict verdict = decoded<Verdict>(encodeMessage(Verdict{false, "rank 2 ...", {}}));
@@ -132,35 +123,32 @@ TEST(AgreementWire, TheOthersComeBack) {
   EXPECT_EQ(verdict.links, Links::pcie);
   EXPECT_EQ(verdict.communicator, "comm0");
   EXPECT_EQ(verdict.server.text(), "10.0.0.4:4000");
-  Publication said = decoded<Publication>(encodeMessage(sample(7)));
-  EXPECT_TRUE(said.topic == 11 && said.bytes == Bytes({1, 2, 3, 0, 255}));
-  EXPECT_TRUE(decoded<Publication>(encodeMessage(Publication{1, {}})).bytes.empty());
-  decoded<PublisherLeft>(encodeMessage(PublisherLeft{}));
-  Figures figures = decoded<Figures>(encodeMessage(sample(9)));
+  Figures figures = decoded<Figures>(encodeMessage(sample(6)));
   EXPECT_EQ(figures.topic, 12u);
   EXPECT_EQ(figures.values, (std::vector<uint64_t>{1, kNoFigure, 3}));
-  EXPECT_EQ(decoded<Pool>(encodeMessage(sample(10))).values, (std::vector<uint64_t>{4}));
-  EXPECT_TRUE(decoded<Pool>(encodeMessage(Pool{1, {}})).values.empty());
 }
 
-TEST(AgreementWire, WhatClosesGatesComesBack) {
-  const auto proposal = decoded<CloseProposal>(encodeMessage(sample(11)));
-  EXPECT_TRUE(proposal.topic == 14 && proposal.ordinal == 1ull << 40);
-  const auto prepare = decoded<ClosePrepare>(encodeMessage(sample(12)));
-  EXPECT_TRUE(prepare.topic == 15 && prepare.ordinal == 16);
-  const auto prepared = decoded<ClosePrepared>(encodeMessage(sample(13)));
-  EXPECT_TRUE(prepared.topic == 17 && prepared.ordinal == 18 && prepared.openBelow == kNeverCloses);
-  const auto closed = decoded<GateClosed>(encodeMessage(sample(14)));
-  EXPECT_TRUE(closed.topic == 19 && closed.ordinal == 20);
-  const auto open = decoded<GateNotClosed>(encodeMessage(sample(15)));
-  EXPECT_TRUE(open.topic == 21 && open.ordinal == 22 && open.openBelow == 23);
+TEST(AgreementWire, WhatDecidesComesBack) {
+  const auto proposal = decoded<Proposal>(encodeMessage(sample(7)));
+  EXPECT_TRUE(proposal.topic == 11 && proposal.ordinal == kNoOrdinal);
+  EXPECT_EQ(proposal.bytes, Bytes({1, 2, 3, 0, 255}));
+  const auto prepare = decoded<Prepare>(encodeMessage(sample(8)));
+  EXPECT_TRUE(prepare.round == 15 && prepare.ordinal == 16 && prepare.insists);
+  const auto prepared = decoded<Prepared>(encodeMessage(sample(9)));
+  EXPECT_TRUE(prepared.round == 17 && prepared.answer == Prepared::Answer::busy);
+  EXPECT_TRUE(prepared.claimed == 1ull << 40 && prepared.lead == 18);
+  const auto commit = decoded<Commit>(encodeMessage(sample(10)));
+  EXPECT_TRUE(commit.round == 19 && commit.ordinal == 20);
+  EXPECT_EQ(commit.decisions, (std::vector<Decision>{{21, {4, 5}}, {22, {}}}));
+  const auto withdraw = decoded<Withdraw>(encodeMessage(sample(11)));
+  EXPECT_TRUE(withdraw.round == 21 && withdraw.openBelow == kNoOrdinal);
 }
 
-TEST(AgreementWire, NoCallHasTheNumberThatMeansNever) {
-  for (const Message& message :
-       {Message(CloseProposal{1, kNeverCloses}), Message(ClosePrepare{1, kNeverCloses}),
-        Message(ClosePrepared{1, kNeverCloses, 0}), Message(GateClosed{1, kNeverCloses}),
-        Message(GateNotClosed{1, kNeverCloses, 0})}) {
+// Sums of them would begin again at 0.
+TEST(AgreementWire, NumbersOfCallsAreBounded) {
+  for (const Message& message : {Message(Proposal{1, kNoOrdinal - 1, {}}),
+                                 Message(Prepared{1, Prepared::Answer::claimed, kNoOrdinal, 0}),
+                                 Message(Prepared{1, Prepared::Answer::claimed, 0, 1ull << 33})}) {
     EXPECT_FALSE(readerOf(encodeMessage(message)).next().ok()) << message.index();
   }
 }
@@ -177,11 +165,12 @@ TEST(AgreementWire, TheLargestMessagesFitTheirLimits) {
   report.peers = report.own;
   EXPECT_TRUE(readerOf(encodeMessage(report), kMaxRankBytes).next().ok());
   EXPECT_EQ(decoded<Initialised>(encodeMessage(report)).peers.size(), kMaxAddresses);
-  Bytes published = encodeMessage(Publication{1, Bytes(100000, 7)});
-  EXPECT_TRUE(readerOf(published, kMaxRankBytes).next().ok());
-  EXPECT_EQ(decoded<Publication>(published).bytes.size(), kMaxPublished);
-  Bytes pooled = encodeMessage(Pool{1, std::vector<uint64_t>(1000, 7)});
-  EXPECT_EQ(decoded<Pool>(pooled).values.size(), kMaxFigures);
+  const Bytes many(100000, 7);
+  for (const Message& message : {Message(Vote{1, true, many}), Message(Proposal{1, 2, many})})
+    EXPECT_TRUE(readerOf(encodeMessage(message), kMaxRankBytes).next().ok());
+  EXPECT_EQ(decoded<Proposal>(encodeMessage(Proposal{1, 2, many})).bytes.size(), kMaxDecided);
+  const Bytes pooled = encodeMessage(Figures{1, std::vector<uint64_t>(1000, 7)});
+  EXPECT_EQ(decoded<Figures>(pooled).values.size(), kMaxFigures);
   Verdict verdict{true, std::string(100000, 'x'), std::vector<uint64_t>(kMaxRanks, 5)};
   EXPECT_EQ(decoded<Verdict>(encodeMessage(verdict)).hostIds.size(), size_t{kMaxRanks});
 }

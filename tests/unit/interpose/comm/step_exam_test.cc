@@ -321,18 +321,19 @@ TEST_F(StepExamTest, WhatIsKnownIsNotAskedAgain) {
   }
 }
 
-TEST_F(StepExamTest, AClosedGateIsReplacedByOneWithAnotherTopic) {
-  const uint64_t first = exam_->gateTopic(kExamined);
-  EXPECT_NE(first, exam_->gateTopic(kOther));
-  exam_->reopen(8);
-  EXPECT_EQ(exam_->gateTopic(kExamined), first) << "it outlasts epochs";
-  exam_->gate(kExamined) = std::make_shared<CallGate>(
-      first, [](const CloseProposal&, bool) {}, uint64_t{0});
+TEST_F(StepExamTest, WhatIsClosedOnceIsNotClosedByThatAgain) {
+  const uint64_t first = exam_->closingTopic(kExamined);
+  EXPECT_NE(first, exam_->closingTopic(kOther));
+  exam_->decide(kExamined, Evidence::ambiguous);
+  EXPECT_EQ(exam_->closingTopic(kExamined), first) << "it was no gradient before";
   exam_->decide(kExamined, Evidence::autogradThreads);
-  EXPECT_EQ(exam_->gateTopic(kExamined), first);
-  exam_->decide(kExamined, Evidence::anotherThread);
-  EXPECT_EQ(exam_->gate(kExamined), nullptr);
-  EXPECT_NE(exam_->gateTopic(kExamined), first);
+  EXPECT_TRUE(exam_->isTaken(kExamined));
+  exam_->reopen(8);
+  EXPECT_EQ(exam_->closingTopic(kExamined), first) << "it outlasts epochs";
+  exam_->decide(kExamined, Evidence::autogradThreads);
+  exam_->close(kExamined, Evidence::anotherThread);
+  EXPECT_FALSE(exam_->isTaken(kExamined));
+  EXPECT_NE(exam_->closingTopic(kExamined), first);
 }
 
 TEST_F(StepExamTest, AnAuditSeesValuesThatHaveBecomeAlike) {

@@ -79,7 +79,7 @@ class AdaptiveCalls : public test::JobTest {
     ranks_ = test::makeRanks(2);
   }
   void TearDown() override {
-    awaitBackground(ranks_);
+    test::awaitBackground(ranks_);
     EXPECT_TRUE(fakeReal().isIdle());
     for (const auto& rank : ranks_) EXPECT_EQ(rank->comm->health(), ncclSuccess);
   }

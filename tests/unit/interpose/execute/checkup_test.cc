@@ -23,7 +23,7 @@ class CheckupCalls : public test::JobTest {
     ranks_ = test::makeRanks(2);
   }
   void TearDown() override {
-    awaitBackground(ranks_);
+    test::awaitBackground(ranks_);
     EXPECT_TRUE(fakeReal().isIdle());
   }
 

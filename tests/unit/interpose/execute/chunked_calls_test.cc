@@ -31,10 +31,10 @@ class ChunkedCallsTest : public test::JobTest {
     JobTest::SetUp();
     ranks_ = test::makeRanks(2);
   }
-  void TearDown() override { awaitBackground(ranks_); }
+  void TearDown() override { test::awaitBackground(ranks_); }
   // As if nothing had happened yet.
   void startOver() {
-    awaitBackground(ranks_);
+    test::awaitBackground(ranks_);
     ranks_.clear();
     test::resetFakes();
     ranks_ = test::makeRanks(2);

@@ -52,7 +52,7 @@ TEST_F(HostCheckups, ChangeThePrecisionOfEveryLaneAndLeaveTheBitsAlike) {
       EXPECT_EQ(ranks[static_cast<size_t>(rank)]->comm->health(), ncclSuccess);
     }
     EXPECT_TRUE(work.slot(0).planInForce().layout.isMixed());
-    awaitBackground(ranks);
+    test::awaitBackground(ranks);
   }
 }
 

@@ -28,11 +28,11 @@ class PairTest : public test::JobTest {
     ranks_ = test::makeRanks(2);
   }
   void TearDown() override {
-    awaitBackground(ranks_);
+    test::awaitBackground(ranks_);
     EXPECT_TRUE(fakeReal().isIdle());
   }
   void startOver(const Placement& hosts = {0, 1}) {
-    awaitBackground(ranks_);
+    test::awaitBackground(ranks_);
     ranks_.clear();
     test::resetFakes();
     ranks_ = test::makeRanks(hosts);
@@ -129,7 +129,7 @@ TEST_F(PairTest, RunBesideScatteredAndGatheredCalls) {
     expectCompressed(shards);
     for (int rank = 0; rank < 2; ++rank) EXPECT_LT(scattered.errorOf(rank), 1e-3);
   }
-  awaitBackground(four);
+  test::awaitBackground(four);
 }
 
 TEST_F(PairTest, InGraphsDoTheSame) {

@@ -36,13 +36,14 @@ class PlacedCalls : public test::JobTest {
     for (const Work* work : works) {
       work->refill(++nBatches_);
       ASSERT_EQ(test::runInGroup({work}), ncclSuccess);
+      test::awaitDecisions(ranks_);
     }
   }
   void steps(uint32_t n, const std::vector<const Work*>& works) {
     for (uint32_t i = 0; i < n; ++i) step(works);
   }
-  // Until the sequence is known, and the ranks are ready.
-  static constexpr uint32_t kStepsToLearn = 7;
+  // Until the sequence is known, the ranks are ready, and that is in force.
+  static constexpr uint32_t kStepsToLearn = 24;
 
   uint64_t passed(Reason reason) { return test::passedCalls(comm(), reason); }
   uint64_t resets(const Work& work) { return work.slot(0).stats->residualResets.load(); }
@@ -89,7 +90,7 @@ TEST_F(PlacedCalls, ASurpriseIsPassedAndTheResidualDropped) {
   step({&last, &first});  // the one out of turn, and the other before its place is sure again
   EXPECT_EQ(test::compressedCalls(comm()), before);
   step({&last});
-  steps(3, {&first, &last});
+  steps(8, {&first, &last});  // until the ranks have found out anew what they reduce
   for (const auto& [name, n] : test::compressedCalls(comm())) EXPECT_GE(n, before.at(name) + 3);
   EXPECT_EQ(resets(first), 1u) << "the epoch has ended";
 }

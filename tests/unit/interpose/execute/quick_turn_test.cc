@@ -23,7 +23,7 @@ class QuickTurnTest : public test::JobTest {
     ranks_ = test::makeRanks(2);
   }
   void TearDown() override {
-    awaitBackground(ranks_);
+    test::awaitBackground(ranks_);
     EXPECT_TRUE(fakeReal().isIdle());
   }
   // What a step did: plain calls have no error, and the other two have about the same at first.

@@ -50,6 +50,7 @@ class Job {
         EXPECT_EQ(test::runInGroup({work}), ncclSuccess);
         for (const auto& rank : ranks_) EXPECT_EQ(rank->comm->health(), ncclSuccess);
         EXPECT_EQ(work->received(0), work->received(1)) << "whatever each rank adds";
+        test::awaitDecisions(ranks_);
       }
       outputs.push_back(first_.received(0));
       outputs.back().insert(outputs.back().end(), second_.received(0).begin(),

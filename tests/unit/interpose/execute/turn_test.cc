@@ -26,7 +26,7 @@ class TurnTest : public test::JobTest {
     ranks_ = test::makeRanks(2);
   }
   void TearDown() override {
-    awaitBackground(ranks_);
+    test::awaitBackground(ranks_);
     EXPECT_TRUE(fakeReal().isIdle());
   }
   // On the device, in seconds: what the host takes beside that, it takes in truth, and on a busy
@@ -249,7 +249,7 @@ TEST_F(TurnTest, AreNotChosenBetweenWhereARankHasLeft) {
   while (step < 3 * kRound && test::runInGroup({&work}) == ncclSuccess) ++step;
   EXPECT_LT(step, 3 * kRound) << "who has left cannot know what the others do";
   EXPECT_NE(ranks_[1]->comm->health(), ncclSuccess);
-  awaitBackground(ranks_);
+  test::awaitBackground(ranks_);
   ranks_.clear();
   test::resetFakes();
 }

@@ -177,7 +177,7 @@ void JobModel::askAgain(uint64_t ordinal) {
   }
 }
 
-// As awaitExam() does.
+// As examineSite() does.
 bool JobModel::examine(std::span<const Caller> callers, const SampleOf& sampleOf) {
   Site& site = exam_->sites[place_.slot];
   if (site.phase == Phase::voting) {

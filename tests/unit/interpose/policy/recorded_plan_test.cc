@@ -4,22 +4,20 @@
 
 #include <random>
 
-#include "interpose/policy/strategy.h"
-
 namespace cinch {
 namespace {
 
 const PlannedComm kFour{4, 0xabc, 0xdef};
 const PlannedSlotKey kFirst{"process3.comm0", 0xfeedbeef12345678};
 const PlannedSlotKey kSecond{"comm1", 7};
-const std::vector<uint64_t> kTimes = {812000, kNotTimed, 790000, 1, 0, kNotTimed, 5, 6};
-const std::vector<uint8_t> kBytes = {0, 1, 0x7f, 0xff, 0x10};
+const std::string kComm = "process3.comm0";
+const PlannedDecision kEarly{0, 0xfeedbeef12345678, {0, 1, 0x7f, 0xff, 0x10}};
+const PlannedDecision kSame{0, 3, {}}, kLate{812, 3, {9}};
 
 std::string sample() {
-  return planHeader() + commLine("process3.comm0", kFour) +
-         slotLine(kFirst, "AllReduce fp32 Sum x 100000") + poolLine(kFirst, 0, kTimes) +
-         poolLine(kFirst, 1, {{7, 8}}) + poolLine(kSecond, 0, {{9}}) +
-         adviceLine(kSecond, 64, kBytes);
+  return planHeader() + commLine(kComm, kFour) + slotLine(kFirst, "AllReduce fp32 Sum x 100000") +
+         decisionLine(kComm, kEarly) + decisionLine(kComm, kSame) + decisionLine(kComm, kLate) +
+         decisionLine("comm1", kEarly);
 }
 
 std::string errorOf(const std::string& text) {
@@ -28,9 +26,8 @@ std::string errorOf(const std::string& text) {
 }
 
 TEST(RecordedPlan, LinesAreReadable) {
-  EXPECT_EQ(poolLine(kFirst, 12, kTimes),
-            "pool process3.comm0 feedbeef12345678 12 812000,-,790000,1,0,-,5,6\n");
-  EXPECT_EQ(adviceLine(kSecond, 64, kBytes), "advice comm1 0000000000000007 64 00017fff10\n");
+  EXPECT_EQ(decisionLine(kComm, kEarly), "decision process3.comm0 0 feedbeef12345678 00017fff10\n");
+  EXPECT_EQ(decisionLine("comm1", kSame), "decision comm1 0 0000000000000003 -\n");
   EXPECT_EQ(slotLine(kSecond, "AllReduce x 9"), "slot comm1 0000000000000007 AllReduce x 9\n");
   EXPECT_EQ(commLine("comm1", kFour), "comm comm1 4 0000000000000abc 0000000000000def\n");
 }
@@ -39,31 +36,19 @@ TEST(RecordedPlan, WhatWasWrittenComesBack) {
   const auto parsed = parseRecordedPlan(sample());
   ASSERT_TRUE(parsed.ok()) << parsed.error().message;
   const RecordedPlan& plan = parsed.value();
-  EXPECT_EQ(plan.pool(kFirst, 0), kTimes);
-  EXPECT_EQ(plan.pool(kFirst, 1), (std::vector<uint64_t>{7, 8}));
-  EXPECT_EQ(plan.pool(kSecond, 0), std::vector<uint64_t>{9});
-  EXPECT_EQ(plan.advice(kSecond, 64), kBytes);
-  EXPECT_TRUE(plan.fits("process3.comm0", kFour).ok());
+  EXPECT_EQ(plan.decisionsAt(kComm, 0), (std::vector<PlannedDecision>{kSame, kEarly}));
+  EXPECT_EQ(plan.decisionsAt(kComm, 812), std::vector<PlannedDecision>{kLate});
+  EXPECT_EQ(plan.decisionsAt("comm1", 0), std::vector<PlannedDecision>{kEarly});
+  EXPECT_TRUE(plan.fits(kComm, kFour).ok());
+  EXPECT_TRUE(plan.knows(kFirst));
 }
 
 TEST(RecordedPlan, WhatIsNotThereIsNothing) {
   const RecordedPlan plan = parseRecordedPlan(sample()).value();
-  EXPECT_TRUE(plan.pool(kFirst, 2).empty());
-  EXPECT_TRUE(plan.advice(kSecond, 65).empty());
-  EXPECT_TRUE(plan.advice(kFirst, 64).empty());
-  for (const PlannedSlotKey& other : {PlannedSlotKey{"comm2", 7}, PlannedSlotKey{"comm1", 8}}) {
-    EXPECT_TRUE(plan.pool(other, 0).empty());
-    EXPECT_FALSE(plan.knows(other));
-  }
-}
-
-TEST(RecordedPlan, ASlotIsKnownByAnyOfItsLines) {
-  for (const std::string& line :
-       {slotLine(kSecond, ""), poolLine(kSecond, 0, {{9}}), adviceLine(kSecond, 64, kBytes)}) {
-    const RecordedPlan plan = parseRecordedPlan(planHeader() + line).value();
-    EXPECT_TRUE(plan.knows(kSecond)) << line;
-    EXPECT_FALSE(plan.knows(kFirst)) << line;
-  }
+  EXPECT_TRUE(plan.decisionsAt(kComm, 811).empty());
+  EXPECT_TRUE(plan.decisionsAt("comm1", 812).empty());
+  EXPECT_TRUE(plan.decisionsAt("comm2", 0).empty());
+  EXPECT_FALSE(plan.knows(kSecond));
 }
 
 TEST(RecordedPlan, WhatWouldHaveOtherResultsDoesNotFit) {
@@ -88,14 +73,14 @@ TEST(RecordedPlan, FingerprintsTellWordsApartAndNothingElse) {
   };
   const std::string plain = fingerprint(sample());
   EXPECT_EQ(plain.size(), 16u);
-  EXPECT_EQ(fingerprint(planHeader() + adviceLine(kSecond, 64, kBytes) +
-                        slotLine(kSecond, "other words") + poolLine(kSecond, 0, {{9}}) +
-                        "# words\n" + planHeader() + poolLine(kFirst, 1, {{7, 8}}) +
-                        commLine("process3.comm0", kFour) + poolLine(kFirst, 0, kTimes)),
+  EXPECT_EQ(fingerprint(planHeader() + decisionLine("comm1", kEarly) +
+                        slotLine(kFirst, "other words") + decisionLine(kComm, kLate) + "# words\n" +
+                        planHeader() + decisionLine(kComm, kSame) + commLine(kComm, kFour) +
+                        decisionLine(kComm, kEarly)),
             plain);
   EXPECT_NE(fingerprint(sample() + commLine("comm1", kFour)), plain);
   EXPECT_NE(fingerprint(sample() + slotLine({"comm1", 8}, "")), plain);
-  EXPECT_NE(fingerprint(sample() + poolLine(kFirst, 2, {{1}})), plain);
+  EXPECT_NE(fingerprint(sample() + decisionLine(kComm, {2, 1, {}})), plain);
   EXPECT_NE(fingerprint(planHeader()), plain);
   EXPECT_EQ(fingerprint(planHeader()).size(), 16u) << "to replay nothing is to measure nothing";
 }
@@ -111,37 +96,31 @@ TEST(RecordedPlan, CutAnywhereItHoldsAllWholeLines) {
               parseRecordedPlan(text.substr(0, whole)).value().fingerprint());
   }
   for (size_t n = 0; n < planHeader().size(); ++n)
-    EXPECT_EQ(errorOf(text.substr(0, n)), "line 1 is not 'cinch-plan 1'");
+    EXPECT_EQ(errorOf(text.substr(0, n)), "line 1 is not 'cinch-plan 2'");
 }
 
 TEST(RecordedPlan, ErrorsNameTheLine) {
   const std::string head = planHeader() + "# words\n";
-  EXPECT_EQ(errorOf("cinch-plan 2\n"), "line 1 is not 'cinch-plan 1'");
+  EXPECT_EQ(errorOf("cinch-plan 1\n"), "line 1 is not 'cinch-plan 2'");
   EXPECT_EQ(errorOf(head + "pod a 7 0 1\n"),
-            "line 3: 'pod' is not a kind of line: comm, slot, pool, advice");
-  EXPECT_EQ(errorOf(head + "\n"), "line 3: '' is not a kind of line: comm, slot, pool, advice");
+            "line 3: 'pod' is not a kind of line: comm, slot, decision");
+  EXPECT_EQ(errorOf(head + "\n"), "line 3: '' is not a kind of line: comm, slot, decision");
   EXPECT_EQ(errorOf(head + "comm a 1 7 8\n"), "line 3: '1' is not a number of ranks");
   EXPECT_EQ(errorOf(head + "comm a 2x 7 8\n"), "line 3: '2x' is not a number of ranks");
   EXPECT_EQ(errorOf(head + "comm a 2 x 8\n"), "line 3: 'x' is not a number for settings");
   EXPECT_EQ(errorOf(head + "comm a 2 7\n"), "line 3: '' is not a number for a placement");
   EXPECT_EQ(errorOf(head + "comm a 2 7 8 9\n"), "line 3: '8 9' is not a number for a placement");
   EXPECT_EQ(errorOf(head + "slot a x words\n"), "line 3: 'x' is not a slot");
-  EXPECT_EQ(errorOf(head + "pool a x 0 1\n"), "line 3: 'x' is not a slot");
-  EXPECT_EQ(errorOf(head + "pool a 7 -1 1\n"), "line 3: '-1' is not the number of a round or call");
-  for (const char* times :
-       {"", "1,,2", "1,x", "1,2,3,4,5,6,7,8,9,10", "-1", "99999999999999999999"})
-    EXPECT_EQ(errorOf(head + "pool a 7 0 " + times + "\n"),
-              std::string("line 3: '") + times + "' is not a list of up to 9 times");
+  EXPECT_EQ(errorOf(head + "decision a -1 3 00\n"), "line 3: '-1' is not the number of a call");
+  EXPECT_EQ(errorOf(head + "decision a 7 x 00\n"), "line 3: 'x' is not a topic");
   for (const char* bytes : {"", "1", "0g", "-1"})
-    EXPECT_EQ(errorOf(head + "advice a 7 0 " + bytes + "\n"),
-              std::string("line 3: '") + bytes + "' is not an advice");
+    EXPECT_EQ(errorOf(head + "decision a 7 0 " + bytes + "\n"),
+              std::string("line 3: '") + bytes + "' is not a decision");
 }
 
 TEST(RecordedPlan, TwoRunsInOneFileAreRefused) {
-  EXPECT_EQ(errorOf(sample() + poolLine(kFirst, 1, {{3}})),
-            "line 8: round 1 is there twice: two runs have written to the file");
-  EXPECT_EQ(errorOf(sample() + adviceLine(kSecond, 64, kBytes)),
-            "line 8: call 64 is there twice: two runs have written to the file");
+  EXPECT_EQ(errorOf(sample() + decisionLine(kComm, kLate)),
+            "line 8: a decision of call 812 is there twice: two runs have written to the file");
   EXPECT_EQ(errorOf(sample() + commLine("process3.comm0", kFour)),
             "line 8: process3.comm0 is there twice: two runs have written to the file");
 }

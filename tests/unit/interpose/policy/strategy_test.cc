@@ -486,7 +486,7 @@ TEST(Strategy, AFailedPoolIsNotRepeatedSoon) {
   Job job = steadyJob(10, 10000);
   job.failsToPool = true;
   job.passes(60 * kRound);
-  EXPECT_EQ(job.nPools, 5u) << "after 2, 4, 8, ... rounds";
+  EXPECT_EQ(job.nPools, 8u) << "given more time three times, then after 2, 4, 8, ... rounds";
   job.failsToPool = false;
   job.passes(60 * kRound);
   EXPECT_EQ(job.chooser.choice(), Strategy::pass);

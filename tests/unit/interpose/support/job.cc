@@ -4,6 +4,8 @@
 #include <random>
 #include <thread>
 
+#include "interpose/agree/decisions.h"
+
 namespace cinch::test {
 namespace {
 
@@ -110,8 +112,7 @@ double Work::errorOf(int rank, float factor) const {
 }
 
 void groupStart() {
-  ASSERT_EQ(fakeRealTable().GroupStart(), ncclSuccess);
-  OpenGroup::start(fakeRealTable());
+  ASSERT_EQ(OpenGroup::start(fakeRealTable()), ncclSuccess);
 }
 
 ncclResult_t groupEnd() {
@@ -128,16 +129,29 @@ ncclResult_t runInGroup(const std::vector<const Work*>& works) {
   return groupEnd();
 }
 
+void awaitBackground(const TestRanks& ranks) {
+  for (const auto& rank : ranks)
+    while (rank->comm.use_count() > 1) std::this_thread::yield();
+}
+
+// The server takes what ranks send in turn, so that what was sent before is decided, too.
+void awaitDecisions(const TestRanks& ranks) {
+  static uint64_t topic = uint64_t{1} << 63;
+  awaitBackground(ranks);
+  ++topic;
+  ASSERT_TRUE(ranks[0]->comm->agreement().propose(topic, {}).ok());
+  for (const auto& rank : ranks) {
+    const auto decided =
+        rank->comm->agreement().decisions().await(topic, deadlineIn(std::chrono::seconds(60)));
+    ASSERT_TRUE(decided.ok() && decided.value());
+  }
+}
+
 void JobTest::getReady(const Work& work) {
   for (int call = 0; call < 3; ++call) ASSERT_EQ(runInGroup({&work}), ncclSuccess);
   for (int rank = 0; rank < work.nRanks(); ++rank)
     ASSERT_EQ(work.slot(rank).phase, SlotPhase::connected);
   forget();
-}
-
-void JobTest::awaitBackground(const TestRanks& ranks) {
-  for (const auto& rank : ranks)
-    while (rank->comm.use_count() > 1) std::this_thread::yield();
 }
 
 std::vector<std::string> JobTest::happened() {

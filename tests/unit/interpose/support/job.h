@@ -56,15 +56,18 @@ void groupStart();
 ncclResult_t groupEnd();
 ncclResult_t runInGroup(const std::vector<const Work*>& works);
 
+// Returns when nothing is left in the background that belongs to `ranks`: it would come to the
+// fakes of the next test.
+void awaitBackground(const TestRanks& ranks);
+// Returns when all that `ranks` have sent is decided, so that only their calls change anything.
+void awaitDecisions(const TestRanks& ranks);
+
 class JobTest : public testing::Test {
  protected:
   void SetUp() override { resetFakes(); }
 
   // Runs `work` until it is about to be compressed for the first time, and forgets what happened.
   static void getReady(const Work& work);
-  // Returns when nothing is left in the background that belongs to `ranks`: it would come to the
-  // fakes of the next test.
-  static void awaitBackground(const TestRanks& ranks);
   // What both fakes were asked to do since, without questions, which
   // the probe before an encode is one of.
   static std::vector<std::string> happened();

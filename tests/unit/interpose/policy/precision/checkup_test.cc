@@ -84,40 +84,27 @@ Adviser adaptiveAdviser() {
 }
 
 TEST(CheckupSchedule, NeverMeansNever) {
-  const CheckupSchedule never = scheduleOf(0, 5);
-  for (uint64_t call = 0; call < 100; ++call)
-    EXPECT_FALSE(never.examines(call) || never.hears(call));
+  const CheckupSchedule never = scheduleOf(0, 5, true);
+  for (uint64_t call = 0; call < 100; ++call) EXPECT_FALSE(never.examines(call));
+  EXPECT_FALSE(never.hasOpening);
 }
 
-TEST(CheckupSchedule, EveryExaminationIsHeardBeforeTheNext) {
+TEST(CheckupSchedule, LeavesCallsBetweenExaminations) {
   for (uint64_t every : {1, 2, 3, 7, 8, 200})
     for (uint64_t identity = 0; identity < 40; ++identity) {
       const CheckupSchedule schedule = scheduleOf(every, identity);
-      uint64_t nOpen = 0, nExamined = 0;
+      const uint64_t apart = std::max<uint64_t>(every, 4);
+      uint64_t nExamined = 0, last = 0;
       for (uint64_t call = 0; call < 1000; ++call) {
-        if (schedule.hears(call)) {
-          ASSERT_EQ(nOpen, 1u);
-          --nOpen;
-        }
         if (!schedule.examines(call)) continue;
-        ASSERT_EQ(nOpen, 0u) << "of every " << every;
-        ++nOpen;
-        ++nExamined;
+        if (nExamined++ > 0) {
+          ASSERT_EQ(call - last, apart);
+        }
+        last = call;
       }
-      EXPECT_GE(nExamined, 900 / std::max<uint64_t>(every, 4));
+      EXPECT_GE(nExamined, 900 / apart);
       EXPECT_FALSE(schedule.examines(0)) << "a job's first gradients say little";
     }
-}
-
-TEST(CheckupSchedule, HearsAnOpeningBeforeTheFirstCallAlone) {
-  for (uint64_t every : {1, 4, 10, 200}) {
-    const CheckupSchedule with = scheduleOf(every, 7, true), without = scheduleOf(every, 7);
-    EXPECT_TRUE(with.hears(0));
-    EXPECT_FALSE(without.hears(0));
-    for (uint64_t call = 1; call < 1000; ++call)
-      ASSERT_EQ(with.hears(call), without.hears(call)) << call;
-  }
-  EXPECT_FALSE(scheduleOf(0, 7, true).hears(0)) << "never means never";
 }
 
 TEST(CheckupSchedule, SlotsTakeTurns) {
@@ -207,7 +194,7 @@ TEST(Adviser, RaisesThePrecisionAfterThreeBreachesAndPassesInTheEnd) {
     }
     if (advice.kind == Advice::Kind::pass) break;
     ASSERT_EQ(advice.kind, Advice::Kind::change);
-    EXPECT_EQ(advice.plan.effectiveFrom, call + CheckupSchedule::kDelay);
+    EXPECT_EQ(advice.plan.decidedAfter, call + 1);
     ASSERT_EQ(advice.plan.runs.size(), 1u);
     ladder.push_back(codec::findCodec(advice.plan.runs[0].codec.id)->name);
   }
@@ -317,7 +304,7 @@ TEST(Adviser, OpensWithMoreBitsThanTheStandardAndKeepsWhatMustBe) {
     Adviser adviser(facts(), {&codecOf(standard), true, segments});
     const Advice advice = adviser.opening();
     ASSERT_EQ(advice.kind, Advice::Kind::change);
-    EXPECT_EQ(advice.plan.effectiveFrom, 0u);
+    EXPECT_EQ(advice.plan.decidedAfter, 0u);
     const std::vector<wire::Segment> expected = {{300, codecOf(opening).format},
                                                  {2, codec::formatOf("fp32")},
                                                  {298, codecOf(opening).format},

@@ -43,7 +43,7 @@ PrecisionPlan smallPlan() {
 void expectEqual(const PrecisionPlan& a, const PrecisionPlan& b) {
   EXPECT_EQ(a.id, b.id);
   EXPECT_EQ(a.slot, b.slot);
-  EXPECT_EQ(a.effectiveFrom, b.effectiveFrom);
+  EXPECT_EQ(a.decidedAfter, b.decidedAfter);
   ASSERT_EQ(a.runs.size(), b.runs.size());
   for (size_t i = 0; i < a.runs.size(); ++i) {
     EXPECT_EQ(a.runs[i].nTiles, b.runs[i].nTiles);

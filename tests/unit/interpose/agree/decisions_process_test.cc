@@ -1,4 +1,4 @@
-// Gates of ranks that are processes: they are killed, stopped, and fork.
+// Decisions of ranks that are processes: they are killed, stopped, and fork.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -6,37 +6,38 @@
 #include <atomic>
 #include <random>
 
-#include "interpose/agree/call_gate.h"
+#include "interpose/agree/decisions.h"
 #include "tests/unit/interpose/agree/agreement_processes.h"
 
 namespace cinch {
 namespace {
 
-constexpr int kCalls = 400;
+constexpr uint64_t kCalls = 1500;
 
-// Makes all calls, closing at random, and writes to `pipe` how many were open; 0 where all is well.
-int liveWithGate(const UniqueId& id, int rank, int nRanks, unsigned seed, const RealInit& init,
-                 const Pipe& pipe) {
+// Makes all calls, and writes a hash of what was in force with which to `pipe`; 0 where all is
+// well.
+int live(const UniqueId& id, int rank, int nRanks, unsigned seed, const RealInit& init,
+         const Pipe& pipe) {
   auto agreement = join(id, rank, nRanks);
   if (agreement == nullptr) return 1;
   init.enter();
   if (!agreement->awaitVerdict(kTestSeconds).value().compress) return 1;
   std::mt19937 random(seed + static_cast<unsigned>(rank));
-  const auto gate = agreement->openGate(9);
-  uint64_t nOpen = 0;
-  for (int call = 0; call < kCalls; ++call) {
-    if (random() % 500 == 0) gate->closeSoon();
-    if (random() % 500 == 0 && !gate->close().ok()) return 2;
-    auto open = gate->begin();
-    if (!open.ok()) return 3;
-    if (open.value() && nOpen < static_cast<uint64_t>(call)) return 4;  // open again
-    nOpen += open.value() ? 1 : 0;
+  Decisions& decisions = agreement->decisions();
+  uint64_t hash = 0;
+  while (decisions.claimed() < kCalls) {
+    if (random() % 100 == 0) decisions.decideSoon(random() % 8);
+    if (random() % 100 == 0 && !decisions.isDecidedBeforeNext(100 + random() % 8).ok()) return 2;
+    const auto claimed = decisions.claim();
+    if (!claimed.ok()) return 3;
+    for (const Decision& decision : claimed.value().decisions)
+      hash = hash * 31 + claimed.value().call * 7 + decision.topic;
     if (random() % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 1000));
   }
-  return write(pipe.ends[1], &nOpen, sizeof nOpen) == sizeof nOpen ? 0 : 5;
+  return write(pipe.ends[1], &hash, sizeof hash) == sizeof hash ? 0 : 5;
 }
 
-OWN_PROCESS_TEST(CallGateProcess, RanksInProcessesCloseAtTheSameCall) {
+OWN_PROCESS_TEST(DecisionsProcess, RanksInProcessesNeverPart) {
   for (int run = 0; run < 8; ++run) {
     const unsigned seed = std::random_device()();
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -47,16 +48,17 @@ OWN_PROCESS_TEST(CallGateProcess, RanksInProcessesCloseAtTheSameCall) {
     std::vector<std::unique_ptr<Child>> children;
     for (int rank = 0; rank < kRanks; ++rank) {
       children.push_back(std::make_unique<Child>(
-          [&, rank] { return liveWithGate(server.id(), rank, kRanks, seed, init, results); }));
+          [&, rank] { return live(server.id(), rank, kRanks, seed, init, results); }));
     }
     uint64_t first = 0;
     for (auto& child : children) ASSERT_EQ(child->wait(), 0);
     for (int rank = 0; rank < kRanks; ++rank) {
-      uint64_t nOpen = 0;
-      ASSERT_EQ(read(results.ends[0], &nOpen, sizeof nOpen), ssize_t{sizeof nOpen});
-      if (rank == 0) first = nOpen;
-      EXPECT_EQ(nOpen, first);
+      uint64_t hash = 0;
+      ASSERT_EQ(read(results.ends[0], &hash, sizeof hash), ssize_t{sizeof hash});
+      if (rank == 0) first = hash;
+      EXPECT_EQ(hash, first);
     }
+    EXPECT_NE(first, 0u) << "something was decided";
   }
 }
 
@@ -67,11 +69,8 @@ struct Three {
     init.enter();
     EXPECT_TRUE(rank0->awaitVerdict(kTestSeconds).value().compress);
     EXPECT_TRUE(rank1->awaitVerdict(kTestSeconds).value().compress);
-    gate0 = rank0->openGate(1);
-    gate1 = rank1->openGate(1);
   }
   std::unique_ptr<Agreement> rank0, rank1;
-  std::shared_ptr<CallGate> gate0, gate1;
 };
 
 int greetAndPause(const UniqueId& id, const RealInit& init) {
@@ -81,88 +80,90 @@ int greetAndPause(const UniqueId& id, const RealInit& init) {
   for (;;) pause();
 }
 
-OWN_PROCESS_TEST(CallGateProcess, AKilledRankLeavesTheGateOpenForGood) {
+OWN_PROCESS_TEST(DecisionsProcess, AKilledRankEndsDecisionsForGood) {
   Server server;
   RealInit init(2);
   Child doomed([&] { return greetAndPause(server.id(), init); });
   Three ranks(server.id(), init);
-  EXPECT_TRUE(ranks.gate0->begin().value());
+  EXPECT_TRUE(ranks.rank0->decisions().claim().ok());
   doomed.signal(SIGKILL);
   doomed.wait();
-  EXPECT_FALSE(ranks.gate0->close().value());
+  EXPECT_FALSE(ranks.rank0->decisions().isDecidedBeforeNext(1).value());
   for (int call = 0; call < 10; ++call) {
-    EXPECT_TRUE(ranks.gate0->begin().value());
-    EXPECT_TRUE(ranks.gate1->begin().value());
+    EXPECT_TRUE(ranks.rank0->decisions().claim().value().decisions.empty());
+    EXPECT_TRUE(ranks.rank1->decisions().claim().value().decisions.empty());
   }
 }
 
-OWN_PROCESS_TEST(CallGateProcess, ARankKilledWhileItOwesItsAnswerIsWaitedForNoLonger) {
+OWN_PROCESS_TEST(DecisionsProcess, ARankKilledWhileItOwesItsAnswerIsWaitedForNoLonger) {
   Server server;
   RealInit init(2);
   Child doomed([&] { return greetAndPause(server.id(), init); });
   Three ranks(server.id(), init);
   doomed.signal(SIGSTOP);
   doomed.awaitStopped();
-  ranks.gate1->closeSoon();
-  // Calls below the one that is being decided never wait; that one does.
-  EXPECT_TRUE(ranks.gate0->begin().value());
-  EXPECT_TRUE(ranks.gate0->begin().value());
+  std::thread wanting(
+      [&] { EXPECT_FALSE(ranks.rank1->decisions().isDecidedBeforeNext(1).value()); });
   std::atomic<bool> over{false};
   std::thread program([&] {
-    EXPECT_TRUE(ranks.gate0->begin().value());
-    over = true;
+    // Until the other one's wish has arrived, its calls are free.
+    const uint64_t before = Decisions::nWaits();
+    while (Decisions::nWaits() == before && !over)
+      EXPECT_TRUE(ranks.rank0->decisions().claim().ok());
   });
-  std::thread closer([&] { EXPECT_FALSE(ranks.gate1->close().value()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  over = true;
   doomed.signal(SIGKILL);
   doomed.wait();
   program.join();
-  closer.join();
-  EXPECT_TRUE(over);
-  EXPECT_TRUE(ranks.gate1->begin().value());
+  wanting.join();
+  EXPECT_TRUE(ranks.rank1->decisions().claim().ok());
 }
 
-OWN_PROCESS_TEST(CallGateProcess, AStoppedProcessIsWaitedFor) {
+OWN_PROCESS_TEST(DecisionsProcess, AStoppedProcessIsWaitedFor) {
   Server server;
   RealInit init(2);
   Child slow([&] { return greetAndPause(server.id(), init); });
   Three ranks(server.id(), init);
   slow.signal(SIGSTOP);
   slow.awaitStopped();
-  std::thread closer([&] { EXPECT_TRUE(ranks.gate0->close().value()); });
+  std::atomic<bool> isDecided{false};
+  std::thread wanting([&] {
+    EXPECT_TRUE(ranks.rank0->decisions().isDecidedBeforeNext(1).value());
+    isDecided = true;
+  });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  EXPECT_FALSE(ranks.gate0->isClosed());
+  EXPECT_FALSE(isDecided);
   slow.signal(SIGCONT);
-  closer.join();
-  EXPECT_FALSE(ranks.gate1->begin().value());
+  wanting.join();
+  EXPECT_EQ(ranks.rank1->decisions().claim().value().decisions, std::vector<Decision>{{1}});
 }
 
-OWN_PROCESS_TEST(CallGateProcess, AForkedChildCanDoNothingWithItsParentsGates) {
+OWN_PROCESS_TEST(DecisionsProcess, AForkedChildCanDecideNothingOfItsParents) {
   Server server;
   auto rank0 = join(server.id(), 0, 1);
   ASSERT_TRUE(rank0 && rank0->awaitVerdict(kTestSeconds).ok());
-  const auto gate = rank0->openGate(1);
-  EXPECT_TRUE(gate->begin().value());
+  Decisions& decisions = rank0->decisions();
+  EXPECT_TRUE(decisions.claim().ok());
   Child worker([&] {
-    if (gate->begin().ok() || gate->close().ok() || gate->isClosed()) return 1;
-    gate->takeBack();
-    gate->closeSoon();
-    if (rank0->openGate(2)->begin().ok()) return 2;
-    if (rank0->castVote(1, true).ok() || rank0->awaitVote(1, kTestSeconds).ok()) return 3;
+    if (decisions.claim().ok() || decisions.isDecidedBeforeNext(1).ok()) return 1;
+    decisions.takeBack();
+    if (!decisions.isOver()) return 2;
+    decisions.decideSoon(1);
+    if (rank0->castVote(1, true).ok() || rank0->propose(1, {}).ok()) return 3;
     rank0.reset();
     // A reader of its own.
     const UniqueId id = servedId();
     auto own = join(id, 0, 1);
     if (own == nullptr || !own->awaitVerdict(kTestSeconds).ok()) return 4;
-    const auto ownGate = own->openGate(1);
-    if (!ownGate->begin().value() || !ownGate->close().value()) return 5;
-    return ownGate->begin().value() ? 6 : 0;
+    if (!own->decisions().isDecidedBeforeNext(1).value()) return 5;
+    return own->decisions().claim().value().decisions.size() == 1 ? 0 : 6;
   });
   EXPECT_EQ(worker.wait(), 0);
-  EXPECT_TRUE(gate->close().value()) << "the parent's connection is as it was";
-  EXPECT_FALSE(gate->begin().value());
+  EXPECT_TRUE(decisions.isDecidedBeforeNext(1).value()) << "the parent's connection is as it was";
 }
 
-OWN_PROCESS_TEST(CallGateProcess, TheReaderDoesNotKeepAProcessAlive) {
+OWN_PROCESS_TEST(DecisionsProcess, TheReaderDoesNotKeepAProcessAlive) {
   Server server;
   Child child([&] {
     static std::unique_ptr<Agreement> forever;  // destroyed by exit(), beside a running thread
@@ -177,7 +178,7 @@ OWN_PROCESS_TEST(CallGateProcess, TheReaderDoesNotKeepAProcessAlive) {
 #ifndef __SANITIZE_ADDRESS__  // which needs descriptors of its own to look at an object
 // With no descriptor left, for the reader or for the connection, the rank passes, as for other
 // errors.
-OWN_PROCESS_TEST(CallGateProcess, WithoutDescriptorsARankDoesNotJoin) {
+OWN_PROCESS_TEST(DecisionsProcess, WithoutDescriptorsARankDoesNotJoin) {
   for (const auto& [nLeft, cause] :
        {std::pair<rlim_t, const char*>(0, "control channel: epoll"), {1, "ulimit -n"}}) {
     Server server;
@@ -212,13 +213,12 @@ void breakEpollDescriptors() {
 }
 
 // A program that closes descriptors that are not its own.
-OWN_PROCESS_TEST(CallGateProcess, AReaderWhoseDescriptorIsClosedFailsItsRanksAndIsReplaced) {
+OWN_PROCESS_TEST(DecisionsProcess, AReaderWhoseDescriptorIsClosedFailsItsRanksAndIsReplaced) {
   Server server;
   Server other;
   Child child([&] {
     auto first = join(server.id(), 0, 1);
     if (first == nullptr) return 1;
-    const auto gate = first->openGate(1);
     breakEpollDescriptors();
     // The thread notices when it wakes the next time.
     const Deadline deadline = deadlineIn(std::chrono::seconds(kTestSeconds));
@@ -227,10 +227,12 @@ OWN_PROCESS_TEST(CallGateProcess, AReaderWhoseDescriptorIsClosedFailsItsRanksAnd
       if (Clock::now() > deadline) return 2;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    if (gate->close().value() || !gate->begin().value()) return 3;
+    // An error where it had just promised the call.
+    const auto late = first->decisions().isDecidedBeforeNext(1);
+    if (late.ok() && late.value()) return 3;
     auto second = join(other.id(), 0, 1);
     if (second == nullptr || !second->awaitVerdict(kTestSeconds).ok()) return 4;
-    return second->openGate(1)->close().value() ? 0 : 5;
+    return second->decisions().isDecidedBeforeNext(1).value() ? 0 : 5;
   });
   EXPECT_EQ(child.wait(), 0);
 }

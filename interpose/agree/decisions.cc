@@ -1,0 +1,162 @@
+#include "interpose/agree/decisions.h"
+
+#include <atomic>
+#include <utility>
+
+#include "interpose/agree/agreement_wire.h"
+#include "interpose/agree/control_reader.h"
+#include "interpose/agree/group_marks.h"
+
+namespace cinch {
+namespace {
+
+using State = DecisionRecord::State;
+
+std::atomic<uint64_t> waits{0};
+
+}  // namespace
+
+Decisions::Decisions(Propose propose)
+    : propose_(std::move(propose)), generation_(forkGeneration()) {}
+
+Decisions::~Decisions() {
+  if (!isForked()) end();
+}
+
+bool Decisions::isForked() const {
+  return generation_ != forkGeneration();
+}
+
+uint64_t Decisions::nWaits() {
+  return waits.load();
+}
+
+Error Decisions::unknownOutcome() const {
+  return errorf(Status::remoteError,
+                "control channel: %s while the ranks were deciding from which call on they go on "
+                "in another way, and the others may have decided it: restart the job",
+                isForked() ? "this process was forked" : "the connection ended");
+}
+
+Result<void> Decisions::awaitOutcome(std::unique_lock<std::mutex>& lock) {
+  if (record_.state() == State::marked) {
+    record_.noteWait();
+    waits.fetch_add(1, std::memory_order_relaxed);
+  }
+  settled_.wait(lock, [this] { return record_.state() != State::marked; });
+  return record_.state() == State::free ? Result<void>() : unknownOutcome();
+}
+
+Result<Claimed> Decisions::claim() {
+  // A copy in a child may be locked for ever.
+  if (isForked()) return unknownOutcome();
+  std::unique_lock lock(mutex_);
+  CINCH_TRY(awaitOutcome(lock));
+  Claimed claimed{record_.claimed()};
+  claimed.decisions = record_.claim();
+  return claimed;
+}
+
+void Decisions::takeBack() {
+  if (isForked()) return;
+  const std::lock_guard lock(mutex_);
+  record_.takeBack();
+}
+
+uint64_t Decisions::claimed() const {
+  if (isForked()) return 0;
+  const std::lock_guard lock(mutex_);
+  return record_.claimed();
+}
+
+Result<bool> Decisions::isDecidedBeforeNext(uint64_t topic) {
+  if (isForked()) return unknownOutcome();
+  std::unique_lock lock(mutex_);
+  CINCH_TRY(awaitOutcome(lock));
+  std::optional<bool> isInForce = record_.isInForceAtNext(topic);
+  if (isInForce) return *isInForce;
+  const Proposal proposal{topic, record_.claimed(), {}};
+  lock.unlock();
+  const GroupSuspended suspended;
+  propose_(proposal, true);
+  lock.lock();
+  settled_.wait(lock, [&] {
+    isInForce = record_.isInForceAtNext(topic);
+    return isInForce || record_.state() == State::inDoubt;
+  });
+  return record_.state() == State::inDoubt ? Result<bool>(unknownOutcome()) : *isInForce;
+}
+
+void Decisions::decideSoon(uint64_t topic) {
+  if (!isForked()) propose_({topic, kNoOrdinal, {}}, false);
+}
+
+Result<std::optional<Decision>> Decisions::await(uint64_t topic, Deadline deadline) {
+  if (isForked()) return unknownOutcome();
+  const GroupSuspended suspended;
+  std::unique_lock lock(mutex_);
+  const Decision* found = nullptr;
+  const auto isKnown = [&] {
+    found = record_.findCommitted(topic);
+    return found != nullptr || record_.isOver();
+  };
+  const bool inTime = settled_.wait_until(lock, deadline, isKnown);
+  if (found != nullptr) return std::optional(*found);
+  if (record_.hasEnded()) return unknownOutcome();
+  if (inTime) return std::optional<Decision>();
+  return errorf(Status::remoteError, "control channel: the ranks have not decided in time");
+}
+
+void Decisions::setPeriod(uint64_t calls) {
+  if (isForked()) return;
+  const std::lock_guard lock(mutex_);
+  record_.setPeriod(calls);
+}
+
+bool Decisions::isOver() const {
+  if (isForked()) return true;
+  const std::lock_guard lock(mutex_);
+  return record_.isOver();
+}
+
+// The promise that it stands for is over.
+void Decisions::dropMark(bool wasMarked) {
+  if (wasMarked) removeMark();
+  settled_.notify_all();
+}
+
+Result<std::optional<Prepared>> Decisions::receive(const Prepare& message) {
+  const std::lock_guard lock(mutex_);
+  const bool isBusy = !addMark(message.insists);
+  auto answer = record_.prepare(message, isBusy);
+  const bool isAccepted =
+      answer.ok() && answer.value() && answer.value()->answer == Prepared::Answer::accepted;
+  if (!isBusy && !isAccepted) removeMark();
+  return answer;
+}
+
+Result<void> Decisions::receive(const Commit& message) {
+  const std::lock_guard lock(mutex_);
+  const bool wasMarked = record_.isMarked();
+  auto good = record_.commit(message);
+  dropMark(wasMarked && !record_.isMarked());
+  return good;
+}
+
+Result<void> Decisions::receive(const Withdraw& message) {
+  const std::lock_guard lock(mutex_);
+  const bool wasMarked = record_.isMarked();
+  auto good = record_.withdraw(message);
+  dropMark(wasMarked && !record_.isMarked());
+  return good;
+}
+
+// Who is in doubt fails at the call that it has promised not to make, not where it opens a group.
+void Decisions::end() {
+  const std::lock_guard lock(mutex_);
+  const bool isFirst = !std::exchange(hasEnded_, true);
+  dropMark(isFirst && record_.isMarked());
+  record_.end();
+}
+
+}  // namespace cinch

@@ -1,0 +1,99 @@
+// What the ranks of one communicator decide together, each decision from the same call on, without
+// any program waiting for another one: docs/agreement.md, "Decisions".
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "common/network/socket.h"
+#include "common/result.h"
+#include "interpose/agree/decision_record.h"
+
+namespace cinch {
+
+struct Proposal;
+
+// A call of this rank's, and the decisions that are in force from it on and were not before.
+struct Claimed {
+  uint64_t call = 0;
+  std::vector<Decision> decisions{};
+};
+
+// Made by Agreement, which it may outlive. claim(), takeBack(), isDecidedBeforeNext() and await()
+// are for the thread that makes the communicator's calls, one at a time; the rest may be called
+// from any thread at any time. In a forked child all fail, as no control thread is there.
+class Decisions {
+ public:
+  // Sends a proposal; `mayWait` for room in the kernel.
+  using Propose = std::function<void(const Proposal&, bool mayWait)>;
+  explicit Decisions(Propose propose);
+  ~Decisions();
+  Decisions(const Decisions&) = delete;
+  Decisions& operator=(const Decisions&) = delete;
+
+  // This rank's next call is about to be made. Normally a mutex lock and nothing else: no system
+  // call, no allocation. Waits only where this rank has promised not to make that call before an
+  // outcome is known: for control threads, never for another rank's program. An error where the
+  // channel ended meanwhile, so that the outcome cannot be known: others may have decided, so that
+  // this rank must fail the communicator. After an error nothing has been claimed.
+  Result<Claimed> claim();
+
+  // The last call that was claimed did not take place: its number will be used again. What came
+  // into force with it is not given again.
+  void takeBack();
+
+  // How many calls this rank has claimed. The next one has this number.
+  uint64_t claimed() const;
+
+  // This rank wants `topic` decided before its own next call, with no bytes. Waits until that is
+  // settled, for control threads only. True: it is in force from that call on, on all ranks. False:
+  // it is not, on any, as some rank has made that call already, the ranks have agreed on a later
+  // one, or nothing can be decided any more. An error as for claim(). It is then decided for a
+  // later call by itself.
+  Result<bool> isDecidedBeforeNext(uint64_t topic);
+
+  // The same from any thread, without waiting, for a call some way ahead.
+  void decideSoon(uint64_t topic);
+
+  // Waits until `topic` is decided, from whatever call on, for those that follow it at a call that
+  // they agree on otherwise. None where nothing will be decided any more; an error where that is
+  // not known in time, or this rank's connection has ended, so that others may know more. claim()
+  // gives it all the same.
+  Result<std::optional<Decision>> await(uint64_t topic, Deadline deadline);
+
+  // How many calls the program makes in one training step: so far ahead is decided, where it has
+  // had to wait.
+  void setPeriod(uint64_t calls);
+  // How often a program of this process has waited before a mark, of all communicators.
+  static uint64_t nWaits();
+  // True where nothing will be decided any more: a rank has left, or this rank's connection is
+  // gone. The last decisions stay in force.
+  bool isOver() const;
+
+  // For the control thread, of what the server has sent. Never waits.
+  Result<std::optional<Prepared>> receive(const Prepare& message);
+  Result<void> receive(const Commit& message);
+  Result<void> receive(const Withdraw& message);
+  void end();
+
+ private:
+  bool isForked() const;
+  Error unknownOutcome() const;
+  Result<void> awaitOutcome(std::unique_lock<std::mutex>& lock);
+  void dropMark(bool wasMarked);
+
+  const Propose propose_;
+  const uint64_t generation_;
+
+  mutable std::mutex mutex_;  // held by nobody who waits or sends
+  std::condition_variable settled_;
+  DecisionRecord record_;
+  bool hasEnded_ = false;
+};
+
+}  // namespace cinch

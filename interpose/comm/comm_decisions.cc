@@ -1,0 +1,129 @@
+#include "interpose/comm/comm_decisions.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/log.h"
+#include "common/param.h"
+#include "interpose/agree/decisions.h"
+
+namespace cinch {
+namespace {
+
+// Calls between two looks at whether the ranks can still decide, which takes a lock.
+constexpr uint64_t kBetweenLooks = 64;
+
+}  // namespace
+
+Result<void> CommDecisions::begin(std::shared_ptr<Agreement> channel, std::string communicator,
+                                  const PlannedComm& now, bool isRecorder) {
+  channel_ = std::move(channel);
+  waits_ = processParams().params.slots == SlotChoice::signature;
+  name_ = communicator;
+  return plan_.begin(std::move(communicator), now, isRecorder);
+}
+
+Result<uint64_t> CommDecisions::claim() {
+  Decisions& decisions = channel_->decisions();
+  auto claimed = decisions.claim();
+  CINCH_TRY(claimed);
+  const uint64_t call = claimed.value().call;
+  for (Decision& decision : claimed.value().decisions)
+    keep(call, decision.topic, std::move(decision.bytes));
+  if (isReplayed())
+    for (PlannedDecision& decision : plan_.decisionsAt(call))
+      inForce_.insert_or_assign(decision.topic, Effect{call, std::move(decision.bytes)});
+  if (call % kBetweenLooks == 0 && decisions.isOver()) warnOfEnd();
+  return call;
+}
+
+void CommDecisions::keep(uint64_t call, uint64_t topic, Bytes bytes) {
+  if (awaited_.erase(topic) != 0) return;
+  if (isReplayed()) {
+    live_.insert_or_assign(topic, std::move(bytes));
+    return;
+  }
+  plan_.note({call, topic, bytes});
+  inForce_.insert_or_assign(topic, Effect{call, std::move(bytes)});
+}
+
+void CommDecisions::warnOfEnd() {
+  if (std::exchange(hasWarned_, true)) return;
+  CINCH_WARN("AGREE",
+             "%s: control channel: a rank has left, or cannot be reached; the last decisions stay "
+             "in force: what is compressed stays so, and nothing else will be",
+             name_.c_str());
+}
+
+bool CommDecisions::takeBack() {
+  Decisions& decisions = channel_->decisions();
+  decisions.takeBack();
+  return decisions.claimed() >= begun_;
+}
+
+Result<std::optional<CommDecisions::Bytes>> CommDecisions::take(uint64_t topic, uint64_t call) {
+  const bool isThere = isReplayed() || !waits_ ? isInForce(topic, call) : inForce_.contains(topic);
+  if (isThere) {
+    Effect taken = std::move(inForce_.extract(topic).mapped());
+    if (isReplayed() || !waits_) begun_ = std::max(begun_, taken.call);
+    return std::optional(std::move(taken.bytes));
+  }
+  if (isReplayed() || !waits_) return std::optional<Bytes>();
+  auto awaited = awaitNow(topic);
+  if (awaited.ok() && awaited.value()) plan_.note({call, topic, *awaited.value()});
+  return awaited;
+}
+
+// Whether or not it is in force: all ranks ask at the same call.
+Result<std::optional<CommDecisions::Bytes>> CommDecisions::awaitNow(uint64_t topic) {
+  const std::chrono::seconds time(processParams().params.voteTimeout);
+  auto decided = channel_->decisions().await(topic, deadlineIn(time));
+  CINCH_TRY(decided);
+  if (!decided.value()) return std::optional<Bytes>();
+  awaited_.insert(topic);
+  return std::optional(std::move(decided.value()->bytes));
+}
+
+Result<std::optional<VoteOutcome>> CommDecisions::takeVote(uint64_t topic, uint64_t call) {
+  const auto bytes = take(topic, call);
+  CINCH_TRY(bytes);
+  if (!bytes.value()) return std::optional<VoteOutcome>();
+  std::optional<VoteOutcome> outcome = outcomeOf(*bytes.value());
+  if (!outcome) return errorf(Status::remoteError, "an outcome of a vote that cannot be read");
+  if (!isReplayed() || !outcome->allYes) return outcome;
+  Result<std::optional<Bytes>> now = std::optional<Bytes>();
+  if (auto found = live_.extract(topic); !found.empty())
+    now = std::optional(std::move(found.mapped()));
+  else
+    now = awaitNow(topic);
+  CINCH_TRY(now);
+  const auto voted = now.value() ? outcomeOf(*now.value()) : std::nullopt;
+  outcome->allYes = voted && voted->allYes;
+  return outcome;
+}
+
+bool CommDecisions::follows(uint64_t topic, uint64_t call) {
+  if (!isInForce(topic, call)) return false;
+  begun_ = std::max(begun_, inForce_.at(topic).call);
+  return true;
+}
+
+bool CommDecisions::isInForce(uint64_t topic, uint64_t call) const {
+  const auto found = inForce_.find(topic);
+  return found != inForce_.end() && found->second.call <= call;
+}
+
+Result<void> CommDecisions::wantBeforeNext(uint64_t topic) {
+  if (isReplayed() || inForce_.contains(topic)) return {};
+  const auto isDecided = channel_->decisions().isDecidedBeforeNext(topic);
+  CINCH_TRY(isDecided);
+  return {};
+}
+
+void CommDecisions::setPeriod(uint64_t calls) {
+  if (calls == period_ || channel_ == nullptr) return;
+  period_ = calls;
+  channel_->decisions().setPeriod(calls);
+}
+
+}  // namespace cinch
