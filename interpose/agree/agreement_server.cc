@@ -12,6 +12,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "common/fork_once.h"
 #include "common/network/descriptors.h"
 #include "common/network/local_network.h"
 #include "common/param.h"
@@ -349,14 +350,19 @@ struct ServerOfProcess {
   }
 };
 
+constinit ServerOfProcess theServer;
+
+// The lock is held over a fork, so that a child never finds it held by a thread that is not there.
+void lockServer() {
+  theServer.mutex.lock();
+}
+void unlockServer() {
+  theServer.mutex.unlock();
+}
+
 ServerOfProcess& serverOfProcess() {
-  static auto& process = *new ServerOfProcess;
-  // Held over a fork, so that a child never finds it locked by a thread that is not there.
-  static const int isHeld = pthread_atfork([] { serverOfProcess().mutex.lock(); },
-                                           [] { serverOfProcess().mutex.unlock(); },
-                                           [] { serverOfProcess().mutex.unlock(); });
-  static_cast<void>(isHeld);
-  return process;
+  static_cast<void>(handleForks<lockServer, unlockServer, unlockServer>());
+  return theServer;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/fork_once.h"
 #include "common/signals_blocked.h"
 
 namespace cinch {
@@ -25,15 +26,15 @@ std::mutex readerMutex;
 ControlReader* readerOfProcess = nullptr;  // never destroyed: its thread runs until the end
 uint64_t readerGeneration = 0;
 
-// Registered once: a forked child inherits the handlers.
-bool watchForks() {
-  static const bool registered =
-      pthread_atfork([] { readerMutex.lock(); }, [] { readerMutex.unlock(); },
-                     [] {
-                       forks.fetch_add(1, std::memory_order_relaxed);
-                       readerMutex.unlock();
-                     }) == 0;
-  return registered;
+void lockReader() {
+  readerMutex.lock();
+}
+void unlockReader() {
+  readerMutex.unlock();
+}
+void countFork() {
+  forks.fetch_add(1, std::memory_order_relaxed);
+  readerMutex.unlock();
 }
 
 Error readerError(const char* what, int number) {
@@ -56,7 +57,8 @@ uint64_t forkGeneration() {
 }
 
 Result<ControlReader*> ControlReader::ofProcess() {
-  if (!watchForks()) return readerError("cannot watch for forks", ENOMEM);
+  if (!handleForks<lockReader, unlockReader, countFork>())
+    return readerError("cannot watch for forks", ENOMEM);
   std::lock_guard lock(readerMutex);
   const bool usable =
       readerOfProcess != nullptr && readerGeneration == forkGeneration() && !readerOfProcess->lost_;

@@ -1,12 +1,12 @@
 #include "interpose/agree/group_marks.h"
 
-#include <pthread.h>
-
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+
+#include "common/fork_once.h"
 
 namespace cinch {
 namespace {
@@ -23,25 +23,37 @@ struct Process {
   std::condition_variable unmarked;
 };
 
-// Never destroyed: control threads run until the process ends. A forked child has neither their
-// marks nor the groups of its parent's other threads.
+// Never destroyed: control threads run until the process ends.
+constinit std::atomic<Process*> current{nullptr};
+
+void make() {
+  current = new Process;
+}
+
 Process& process() {
-  static auto& it = *new Process;
-  static const int isHandled =
-      pthread_atfork([] { process().mutex.lock(); }, [] { process().mutex.unlock(); },
-                     [] {
-                       process().mutex.unlock();
-                       process().nMarks.store(0);
-                       process().nGroups.store(0);
-                       nOfThread = 0;
-                     });
-  static_cast<void>(isHandled);
-  return it;
+  forkSafeOnce<make>();
+  return *current.load(std::memory_order_relaxed);
+}
+
+void lockMarks() {
+  process().mutex.lock();
+}
+void unlockMarks() {
+  process().mutex.unlock();
+}
+// A forked child has neither the marks of its parent's control threads nor the groups of its other
+// threads.
+void forgetMarks() {
+  process().mutex.unlock();
+  process().nMarks.store(0);
+  process().nGroups.store(0);
+  nOfThread = 0;
 }
 
 }  // namespace
 
 bool addMark(bool mustBe) {
+  static_cast<void>(handleForks<lockMarks, unlockMarks, forgetMarks>());
   process().nMarks.fetch_add(1);
   if (mustBe || process().nGroups.load() <= 0) return true;
   removeMark();

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "interpose/agree/decisions.h"
+#include "interpose/agree/group_marks.h"
 #include "tests/unit/interpose/agree/agreement_processes.h"
 
 namespace cinch {
@@ -161,6 +162,41 @@ OWN_PROCESS_TEST(DecisionsProcess, AForkedChildCanDecideNothingOfItsParents) {
   });
   EXPECT_EQ(worker.wait(), 0);
   EXPECT_TRUE(decisions.isDecidedBeforeNext(1).value()) << "the parent's connection is as it was";
+}
+
+// Locks and counts that other threads of the parent had are not the child's.
+OWN_PROCESS_TEST(DecisionsProcess, AChildOpensGroupsWhateverItsParentWasDoing) {
+  Child child([] {
+    std::atomic<bool> isOver{false};
+    std::thread grouping([&] {
+      while (!isOver) {
+        enterGroup();
+        leaveGroup();
+      }
+    });
+    std::thread marking([&] {
+      while (!isOver)
+        if (addMark(true)) removeMark();
+    });
+    int failed = 0;
+    for (int i = 0; i < 300 && failed == 0; ++i) {
+      const pid_t forked = fork();
+      if (forked == 0) {
+        alarm(kTestSeconds);
+        const auto begun = Clock::now();
+        enterGroup();
+        const bool wasHeldUp = Clock::now() - begun > std::chrono::milliseconds(900);
+        leaveGroup();
+        _exit(!wasHeldUp && addMark(false) ? 0 : 1);
+      }
+      waitpid(forked, &failed, 0);
+    }
+    isOver = true;
+    grouping.join();
+    marking.join();
+    return failed == 0 ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 OWN_PROCESS_TEST(DecisionsProcess, TheReaderDoesNotKeepAProcessAlive) {
