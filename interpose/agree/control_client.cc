@@ -66,8 +66,7 @@ Result<void> ControlClient::send(const Message& message) {
   auto sent =
       way.link->send(message, way.channel, deadlineIn(kSendTime), [this] { return !failure(); });
   if (sent.ok()) return {};
-  lost(sent.error().message);
-  return *failure();
+  return serverError(sent.error().message);
 }
 
 Result<void> ControlClient::waitFor(const char* what, Deadline deadline, const Ready& ready) {
@@ -111,11 +110,10 @@ void ControlClient::lost(const std::string& cause) {
 }
 
 void ControlClient::propose(const Proposal& proposal, bool mayWait) {
-  // Where it fails the connection has ended, and with it every wait.
+  // Where it fails the connection is ending, and with it every wait.
   if (mayWait) return static_cast<void>(send(proposal));
   const Way way = this->way();
-  auto sent = way.link->enqueue(proposal, way.channel);
-  if (!sent.ok()) lost(sent.error().message);
+  static_cast<void>(way.link->enqueue(proposal, way.channel));
 }
 
 // A server that breaks the protocol ends this session, not the others on the connection.

@@ -107,6 +107,11 @@ void ControlOutput::end() {
   drained_.notify_all();
 }
 
+bool ControlOutput::hasEnded() {
+  const std::lock_guard lock(mutex_);
+  return ended_;
+}
+
 void ControlOutput::close() {
   std::lock_guard lock(mutex_);
   socket_ = Socket();
@@ -120,7 +125,7 @@ ControlLink::ControlLink(Socket connected) : output_(std::move(connected)) {
 Result<std::shared_ptr<ControlLink>> ControlLink::to(const Endpoint& server, Deadline deadline) {
   LinkTable::Entry& entry = LinkTable::ofProcess().of(server);
   const std::lock_guard lock(entry.mutex);
-  if (auto link = entry.link.lock(); link && !link->hasFailed()) return link;
+  if (auto link = entry.link.lock(); link && !link->isEnding()) return link;
   if (!entry.unreachable.empty())
     return errorf(Status::systemError, "%s", entry.unreachable.c_str());
   CINCH_TRY(haveSpareDescriptors());
@@ -178,8 +183,10 @@ void ControlLink::close(Channel channel) {
   output_.end();  // of which the reader hears
 }
 
+// Whoever sends something must not be the one that ends the link: what the other side has sent
+// before it went may be waiting to be read. The reader delivers that, and then finds the end.
 Result<void> ControlLink::checked(Result<void> sent) {
-  if (!sent.ok()) fail(sent.error().message);
+  if (!sent.ok()) output_.end();
   return sent;
 }
 
@@ -200,7 +207,8 @@ bool ControlLink::onReadable() {
     input_.append(bytes, received.value());
     good = deliverAll();
   }
-  return checked(good).ok();
+  if (!good.ok()) fail(good.error().message);
+  return good.ok();
 }
 
 Result<void> ControlLink::deliverAll() {
@@ -219,11 +227,12 @@ Result<void> ControlLink::deliverAll() {
   }
 }
 
-bool ControlLink::onWritable() {
-  return checked(output_.flush()).ok();
+void ControlLink::onWritable() {
+  static_cast<void>(checked(output_.flush()));
 }
 
-bool ControlLink::hasFailed() {
+bool ControlLink::isEnding() {
+  if (output_.hasEnded()) return true;
   const std::lock_guard lock(mutex_);
   return !failure_.empty();
 }

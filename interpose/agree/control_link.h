@@ -37,6 +37,7 @@ class ControlOutput {
   void end();
   // Closes the descriptor; the reader must be done with it.
   void close();
+  bool hasEnded();
 
   const Socket& socket() const { return socket_; }
 
@@ -83,13 +84,14 @@ class ControlLink final : public ControlReader::Connection,
   // With the last one the connection ends.
   void close(Channel channel);
 
-  // As ControlOutput's. After an error the link has ended: half a message may be on its way.
+  // As ControlOutput's. After an error the link is ending: half a message may be on its way. Its
+  // listeners learn of that when all that has arrived is delivered.
   Result<void> send(const Message& message, Channel channel, Deadline deadline,
                     const std::function<bool()>& isWanted);
   Result<void> enqueue(const Message& message, Channel channel);
 
   bool onReadable() override;
-  bool onWritable() override;
+  void onWritable() override;
   void onLost(const char* cause) override { fail(cause); }
 
  private:
@@ -100,7 +102,7 @@ class ControlLink final : public ControlReader::Connection,
   Result<void> deliverAll();
   Result<void> checked(Result<void> sent);
   void fail(const std::string& cause);
-  bool hasFailed();
+  bool isEnding();
 
   ControlOutput output_;
   MessageReader input_;  // the reader's

@@ -116,10 +116,9 @@ ControlReader::Watched ControlReader::find(uint64_t id) {
 void ControlReader::handle(uint64_t id, uint32_t events) {
   const Watched watched = find(id);
   if (watched.connection == nullptr) return;
-  bool good = true;
-  if (events & EPOLLOUT) good = watched.connection->onWritable();
-  if (good && (events & ~static_cast<uint32_t>(EPOLLOUT))) good = watched.connection->onReadable();
-  if (good) return;
+  if (events & EPOLLOUT) watched.connection->onWritable();
+  const bool isReadable = events & ~static_cast<uint32_t>(EPOLLOUT);
+  if (!isReadable || watched.connection->onReadable()) return;
   // Explicitly, as a forked child may hold a copy of the descriptor: closing is not enough.
   static_cast<void>(controlPoller(poller_, EPOLL_CTL_DEL, watched.fd, id, 0));
   const std::lock_guard lock(mutex_);

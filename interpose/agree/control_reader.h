@@ -29,7 +29,7 @@ class ControlReader {
     // the reader lets go of it.
     virtual bool onReadable() = 0;
     // Called only while watchOutput() is on.
-    virtual bool onWritable() = 0;
+    virtual void onWritable() = 0;
     // Nothing will be received any more.
     virtual void onLost(const char* cause) = 0;
   };

@@ -2,8 +2,10 @@
 #include "interpose/agree/agreement_server.h"
 
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <random>
 
 #include "interpose/agree/agreement_wire.h"
@@ -155,6 +157,51 @@ TEST_F(ServerTest, RefusesMessagesOutOfTurn) {
   readToEnd(bad);
   for (const auto& rank : ranks) ASSERT_TRUE(rank->castVote(1, true).ok());
   for (const auto& rank : ranks) EXPECT_FALSE(allSaidYes(*rank, 1));
+}
+
+// The reader is busy with something else until it is told to go on.
+class BusyReader final : public ControlReader::Connection {
+ public:
+  bool onReadable() override {
+    isBusy_ = true;
+    while (!mayGoOn_) std::this_thread::yield();
+    return false;
+  }
+  void onWritable() override {}
+  void onLost(const char*) override {}
+
+  void awaitBusy() const {
+    while (!isBusy_) std::this_thread::yield();
+  }
+  void goOn() { mayGoOn_ = true; }
+
+ private:
+  std::atomic<bool> isBusy_{false}, mayGoOn_{false};
+};
+
+// A server that ends once it has answered: what it has sent is there, however late it is read, and
+// whoever finds out first by sending something.
+TEST_F(ServerTest, ItsAnswerOutlivesItWhereItHasNotBeenReadYet) {
+  UniqueId id = newId();
+  Ranks ranks = greetAll(id, {makeHello(0, 3), makeHello(1, 3)});
+  const auto busy = std::make_shared<BusyReader>();
+  const Socket event(eventfd(1, EFD_CLOEXEC));
+  ASSERT_TRUE(ControlReader::ofProcess().value()->add(event.fd(), busy).ok());
+  busy->awaitBusy();
+  Socket last = connectRaw(id);
+  sendRaw(last, helloFrame(id, makeHello(2, 3)));
+  MessageReader reader;
+  while (!std::holds_alternative<Verdict>(readMessage(last, reader))) {
+  }
+  server_.reset();
+  while (ranks[0]->castVote(1, true).ok()) std::this_thread::yield();
+  EXPECT_FALSE(ranks[1]->castVote(1, true).ok()) << "they share the connection";
+  busy->goOn();
+  for (const auto& rank : ranks) {
+    const auto verdict = rank->awaitVerdict(kTestSeconds);
+    ASSERT_TRUE(verdict.ok()) << verdict.error().message;
+    EXPECT_TRUE(verdict.value().compress);
+  }
 }
 
 TEST_F(ServerTest, AFloodOfStrangersMakesTheOldestGiveWay) {
