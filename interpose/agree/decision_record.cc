@@ -89,17 +89,24 @@ Result<void> DecisionRecord::withdraw(const Withdraw& message) {
   return {};
 }
 
+const DecisionRecord::Committed* DecisionRecord::committedWith(uint64_t topic) const {
+  const auto holds = [&](const Committed& committed) {
+    return std::ranges::find(committed.decisions, topic, &Decision::topic) !=
+           committed.decisions.end();
+  };
+  const auto found = std::ranges::find_if(committed_, holds);
+  return found == committed_.end() ? nullptr : &*found;
+}
+
 const Decision* DecisionRecord::findCommitted(uint64_t topic) const {
-  for (const Committed& committed : committed_)
-    for (const Decision& decision : committed.decisions)
-      if (decision.topic == topic) return &decision;
-  return nullptr;
+  const Committed* const committed = committedWith(topic);
+  if (committed == nullptr) return nullptr;
+  return &*std::ranges::find(committed->decisions, topic, &Decision::topic);
 }
 
 std::optional<bool> DecisionRecord::isInForceAtNext(uint64_t topic) const {
-  for (const Committed& committed : committed_)
-    for (const Decision& decision : committed.decisions)
-      if (decision.topic == topic) return committed.ordinal <= claimed_;
+  if (const Committed* const committed = committedWith(topic))
+    return committed->ordinal <= claimed_;
   if (claimed_ < openBelow_ || ended_) return false;
   return {};
 }

@@ -2,8 +2,8 @@
 // without locks: decisions.h has both.
 //
 // All ranks count the communicator's calls alike: 0, 1, 2, ... A decision is in force from one of
-// them on. The ranks' control threads settle which, by a two-phase commit at a call
-// that no rank has claimed yet (docs/agreement.md, "Decisions"):
+// them on. The ranks' control threads settle which, by a two-phase commit at a call that no rank
+// has claimed yet (docs/agreement.md, "Decisions"):
 //
 //   free      nothing is asked of this rank
 //   marked    it has promised not to claim the call `mark` before it knows the outcome
@@ -86,6 +86,7 @@ class DecisionRecord {
     auto operator<=>(const Committed&) const = default;
   };
 
+  const Committed* committedWith(uint64_t topic) const;
   uint64_t lead() const;
   void forgetMark();
 

@@ -43,7 +43,7 @@ Result<void> Decisions::awaitOutcome(std::unique_lock<std::mutex>& lock) {
     record_.noteWait();
     waits.fetch_add(1, std::memory_order_relaxed);
   }
-  settled_.wait(lock, [this] { return record_.state() != State::marked; });
+  changed_.wait(lock, [this] { return record_.state() != State::marked; });
   return record_.state() == State::free ? Result<void>() : unknownOutcome();
 }
 
@@ -54,6 +54,7 @@ Result<Claimed> Decisions::claim() {
   CINCH_TRY(awaitOutcome(lock));
   Claimed claimed{record_.claimed()};
   claimed.decisions = record_.claim();
+  claimed.isOver = record_.isOver();
   return claimed;
 }
 
@@ -80,7 +81,7 @@ Result<bool> Decisions::isDecidedBeforeNext(uint64_t topic) {
   const GroupSuspended suspended;
   propose_(proposal, true);
   lock.lock();
-  settled_.wait(lock, [&] {
+  changed_.wait(lock, [&] {
     isInForce = record_.isInForceAtNext(topic);
     return isInForce || record_.state() == State::inDoubt;
   });
@@ -100,7 +101,7 @@ Result<std::optional<Decision>> Decisions::await(uint64_t topic, Deadline deadli
     found = record_.findCommitted(topic);
     return found != nullptr || record_.isOver();
   };
-  const bool inTime = settled_.wait_until(lock, deadline, isKnown);
+  const bool inTime = changed_.wait_until(lock, deadline, isKnown);
   if (found != nullptr) return std::optional(*found);
   if (record_.hasEnded()) return unknownOutcome();
   if (inTime) return std::optional<Decision>();
@@ -119,12 +120,6 @@ bool Decisions::isOver() const {
   return record_.isOver();
 }
 
-// The promise that it stands for is over.
-void Decisions::dropMark(bool wasMarked) {
-  if (wasMarked) removeMark();
-  settled_.notify_all();
-}
-
 Result<std::optional<Prepared>> Decisions::receive(const Prepare& message) {
   const std::lock_guard lock(mutex_);
   const bool isBusy = !addMark(message.insists);
@@ -132,31 +127,36 @@ Result<std::optional<Prepared>> Decisions::receive(const Prepare& message) {
   const bool isAccepted =
       answer.ok() && answer.value() && answer.value()->answer == Prepared::Answer::accepted;
   if (!isBusy && !isAccepted) removeMark();
+  hasMark_ = hasMark_ || isAccepted;
   return answer;
 }
 
 Result<void> Decisions::receive(const Commit& message) {
   const std::lock_guard lock(mutex_);
-  const bool wasMarked = record_.isMarked();
-  auto good = record_.commit(message);
-  dropMark(wasMarked && !record_.isMarked());
-  return good;
+  return settled(record_.commit(message));
 }
 
 Result<void> Decisions::receive(const Withdraw& message) {
   const std::lock_guard lock(mutex_);
-  const bool wasMarked = record_.isMarked();
-  auto good = record_.withdraw(message);
-  dropMark(wasMarked && !record_.isMarked());
-  return good;
+  return settled(record_.withdraw(message));
+}
+
+Result<void> Decisions::settled(Result<void> taken) {
+  if (!record_.isMarked()) dropMark();
+  changed_.notify_all();
+  return taken;
+}
+
+void Decisions::dropMark() {
+  if (std::exchange(hasMark_, false)) removeMark();
 }
 
 // Who is in doubt fails at the call that it has promised not to make, not where it opens a group.
 void Decisions::end() {
   const std::lock_guard lock(mutex_);
-  const bool isFirst = !std::exchange(hasEnded_, true);
-  dropMark(isFirst && record_.isMarked());
   record_.end();
+  dropMark();
+  changed_.notify_all();
 }
 
 }  // namespace cinch

@@ -22,6 +22,7 @@ struct Proposal;
 struct Claimed {
   uint64_t call = 0;
   std::vector<Decision> decisions{};
+  bool isOver = false;  // nothing will be decided any more: what is in force stays so
 };
 
 // Made by Agreement, which it may outlive. claim(), takeBack(), isDecidedBeforeNext() and await()
@@ -85,15 +86,16 @@ class Decisions {
   bool isForked() const;
   Error unknownOutcome() const;
   Result<void> awaitOutcome(std::unique_lock<std::mutex>& lock);
-  void dropMark(bool wasMarked);
+  Result<void> settled(Result<void> taken);
+  void dropMark();
 
   const Propose propose_;
   const uint64_t generation_;
 
   mutable std::mutex mutex_;  // held by nobody who waits or sends
-  std::condition_variable settled_;
+  std::condition_variable changed_;
   DecisionRecord record_;
-  bool hasEnded_ = false;
+  bool hasMark_ = false;  // the process has one for this promise
 };
 
 }  // namespace cinch

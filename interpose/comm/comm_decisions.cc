@@ -10,8 +10,9 @@
 namespace cinch {
 namespace {
 
-// Calls between two looks at whether the ranks can still decide, which takes a lock.
-constexpr uint64_t kBetweenLooks = 64;
+// Calls that a rank makes without the others, who may have ended well: more than the last of a job
+// that is some steps behind.
+constexpr uint64_t kOfALastStep = 256;
 
 }  // namespace
 
@@ -19,13 +20,11 @@ Result<void> CommDecisions::begin(std::shared_ptr<Agreement> channel, std::strin
                                   const PlannedComm& now, bool isRecorder) {
   channel_ = std::move(channel);
   waits_ = processParams().params.slots == SlotChoice::signature;
-  name_ = communicator;
   return plan_.begin(std::move(communicator), now, isRecorder);
 }
 
 Result<uint64_t> CommDecisions::claim() {
-  Decisions& decisions = channel_->decisions();
-  auto claimed = decisions.claim();
+  auto claimed = channel_->decisions().claim();
   CINCH_TRY(claimed);
   const uint64_t call = claimed.value().call;
   for (Decision& decision : claimed.value().decisions)
@@ -33,7 +32,7 @@ Result<uint64_t> CommDecisions::claim() {
   if (isReplayed())
     for (PlannedDecision& decision : plan_.decisionsAt(call))
       inForce_.insert_or_assign(decision.topic, Effect{call, std::move(decision.bytes)});
-  if (call % kBetweenLooks == 0 && decisions.isOver()) warnOfEnd();
+  if (claimed.value().isOver) noteEnd();
   return call;
 }
 
@@ -47,8 +46,8 @@ void CommDecisions::keep(uint64_t call, uint64_t topic, Bytes bytes) {
   inForce_.insert_or_assign(topic, Effect{call, std::move(bytes)});
 }
 
-void CommDecisions::warnOfEnd() {
-  if (std::exchange(hasWarned_, true)) return;
+void CommDecisions::noteEnd() {
+  if (++nSinceEnd_ != kOfALastStep) return;
   CINCH_WARN("AGREE",
              "%s: control channel: a rank has left, or cannot be reached; the last decisions stay "
              "in force: what is compressed stays so, and nothing else will be",
@@ -115,13 +114,12 @@ bool CommDecisions::isInForce(uint64_t topic, uint64_t call) const {
 
 Result<void> CommDecisions::wantBeforeNext(uint64_t topic) {
   if (isReplayed() || inForce_.contains(topic)) return {};
-  const auto isDecided = channel_->decisions().isDecidedBeforeNext(topic);
-  CINCH_TRY(isDecided);
+  CINCH_TRY(channel_->decisions().isDecidedBeforeNext(topic));
   return {};
 }
 
 void CommDecisions::setPeriod(uint64_t calls) {
-  if (calls == period_ || channel_ == nullptr) return;
+  if (calls == period_) return;
   period_ = calls;
   channel_->decisions().setPeriod(calls);
 }

@@ -26,6 +26,9 @@ class CommDecisions {
  public:
   using Bytes = std::vector<uint8_t>;
 
+  // `name` is the communicator's in the log.
+  explicit CommDecisions(const std::string& name) : name_(name) {}
+
   // The ranks have agreed to compress, and decide over `channel`; on the rest as CommPlan::begin().
   Result<void> begin(std::shared_ptr<Agreement> channel, std::string communicator,
                      const PlannedComm& now, bool isRecorder);
@@ -65,18 +68,18 @@ class CommDecisions {
   bool isInForce(uint64_t topic, uint64_t call) const;
   Result<std::optional<Bytes>> awaitNow(uint64_t topic);
   void keep(uint64_t call, uint64_t topic, Bytes bytes);
-  void warnOfEnd();
+  void noteEnd();
 
   std::shared_ptr<Agreement> channel_;
   CommPlan plan_;
   std::map<uint64_t, Effect> inForce_;  // by topic
   std::map<uint64_t, Bytes> live_;      // likewise, of a replay: what is decided now
   std::set<uint64_t> awaited_;          // topics that claim() is still to give
-  std::string name_;
+  const std::string name_;
   uint64_t period_ = 0;
-  uint64_t begun_ = 0;  // the latest call from which on something that was taken is in force
-  bool waits_ = false;  // calls do
-  bool hasWarned_ = false;
+  uint64_t begun_ = 0;      // the latest call from which on something that was taken is in force
+  uint64_t nSinceEnd_ = 0;  // calls, of decisions
+  bool waits_ = false;      // calls do
 };
 
 }  // namespace cinch

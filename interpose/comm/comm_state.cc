@@ -250,8 +250,8 @@ CommState::Decision CommState::decideCaptured(const Signature& signature, uint64
   return decision;
 }
 
-// Another rank may make eagerly what this one has captured, and would wait for its votes for ever.
-// Where nothing is compressed yet, nothing will be.
+// Another rank may make eagerly what this one has captured, and number it. Where nothing is
+// compressed yet, nothing will be.
 void CommState::leaveIfUndecided(const Signature& signature) {
   const auto isDecided = [](const auto& slot) {
     return slot->phase == SlotPhase::connected || slot->phase == SlotPhase::active;

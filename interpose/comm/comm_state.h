@@ -122,7 +122,7 @@ class CommState {
   CodecStream codecStream;             // where some slot's calls have chunks that may overlap
   std::unique_ptr<CallTracer> tracer;  // null without CINCH_TRACE
   ReductionOps ops;
-  CommDecisions decisions;
+  CommDecisions decisions{name};
   Births births;  // of communicators that are made from this one
 
  private:

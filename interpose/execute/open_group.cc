@@ -135,21 +135,16 @@ void OpenGroup::judge(ncclResult_t result) {
 void OpenGroup::prepareLater(const std::shared_ptr<CommState>& comm,
                              const CommState::Decision& decision, const Collective& call) {
   const auto isOfSlot = [&](const BatchItem& item) {
-    return item.slot == decision.slot && item.takesStep;
+    return item.takesStep && item.slot == decision.slot;
   };
+  BatchItem item = unreadyItem(comm, decision, call);
   const auto first = std::ranges::find_if(unready_, isOfSlot);
-  const bool takesStep = decision.slot != nullptr && first == unready_.end();
-  // Its step is the last call's, as it is where they are not in a group.
-  if (decision.slot != nullptr && !takesStep) first->number = decision.number;
-  unready_.push_back({.comm = comm,
-                      .slot = decision.slot,
-                      .call = call,
-                      .factor = {},
-                      .connectOnly = true,
-                      .exam = decision.exam,
-                      .number = decision.number,
-                      .isPlaced = decision.reason != Reason::unplaced,
-                      .takesStep = takesStep});
+  if (first != unready_.end()) {
+    // Its step is the last call's, as it is where they are not in a group.
+    first->number = decision.number;
+    item.takesStep = false;
+  }
+  unready_.push_back(std::move(item));
 }
 
 void OpenGroup::countBack() {
@@ -220,6 +215,19 @@ ncclResult_t OpenGroup::launch() {
     comm->hear(signature, call.recv, call.stream, result);
   inOrderOfMembers(unready_);
   return prepareAll(unready_, *real_, result);
+}
+
+BatchItem unreadyItem(const std::shared_ptr<CommState>& comm, const CommState::Decision& decision,
+                      const Collective& call) {
+  return {.comm = comm,
+          .slot = decision.slot,
+          .call = call,
+          .factor = {},
+          .connectOnly = true,
+          .exam = decision.exam,
+          .number = decision.number,
+          .isPlaced = decision.reason != Reason::unplaced,
+          .takesStep = decision.slot != nullptr};
 }
 
 // Where one communicator fails, the others' slots keep step with their peers'.

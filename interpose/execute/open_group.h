@@ -129,6 +129,9 @@ class OpenGroup {
   std::vector<ComingBirth> births_;
 };
 
+// A call that passes while its slot gets ready, or its site is measured.
+BatchItem unreadyItem(const std::shared_ptr<CommState>& comm, const CommState::Decision& decision,
+                      const Collective& call);
 // Takes the next step of slots whose calls have passed and been launched; connects those that want
 // it, all at once. `result` is what NCCL said of those calls; returns what the program is told.
 ncclResult_t prepareAll(std::span<BatchItem> unready, const RealNccl& real, ncclResult_t result);

@@ -163,15 +163,7 @@ ncclResult_t passNow(const std::shared_ptr<CommState>& comm, const Decided& deci
   comm->confirm();
   comm->hear(decided.signature, call.recv, call.stream, result);
   if (!isMeasured(decision)) return result;
-  BatchItem item{.comm = comm,
-                 .slot = decision.slot,
-                 .call = call,
-                 .factor = {},
-                 .connectOnly = true,
-                 .exam = decision.exam,
-                 .number = decision.number,
-                 .isPlaced = decision.reason != Reason::unplaced,
-                 .takesStep = decision.slot != nullptr};
+  BatchItem item = unreadyItem(comm, decision, call);
   return prepareAll({&item, 1}, comm->real, result);
 }
 

@@ -13,8 +13,8 @@ FAULTS = [
     Fault(
         name="nobody-woken-when-a-promise-ends",
         file="interpose/agree/decisions.cc",
-        right="  if (wasMarked) removeMark();\n  settled_.notify_all();",
-        wrong="  if (wasMarked) removeMark();\n  if (!FAULT) settled_.notify_all();",
+        right="  if (!record_.isMarked()) dropMark();\n  changed_.notify_all();",
+        wrong="  if (!record_.isMarked()) dropMark();\n  if (!FAULT) changed_.notify_all();",
         harm="the job hangs when a program comes to a call that is just being decided about",
     ),
     Fault(
