@@ -9,9 +9,9 @@ namespace cinch {
 namespace {
 
 // The kernel gives out the lowest number that is free.
-bool areSpare(size_t limit) {
+bool areSpare(size_t limit, size_t nMore) {
   const int next = Socket(eventfd(0, EFD_CLOEXEC)).fd();
-  return limit >= kFewestDescriptors && next >= 0 && static_cast<size_t>(next) < limit / 2;
+  return limit >= kFewestDescriptors && next >= 0 && static_cast<size_t>(next) + nMore < limit / 2;
 }
 
 }  // namespace
@@ -28,11 +28,16 @@ void raiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);  // an improvement, not a condition
 }
 
-Result<void> haveSpareDescriptors() {
-  if (areSpare(descriptorLimit())) return {};
+Result<void> haveSpareDescriptors(size_t nMore) {
+  if (areSpare(descriptorLimit(), nMore)) return {};
   raiseDescriptorLimit();
   const size_t limit = descriptorLimit();
-  if (areSpare(limit)) return {};
+  if (areSpare(limit, nMore)) return {};
+  if (limit >= kFewestDescriptors && areSpare(limit, 0))
+    return errorf(Status::systemError,
+                  "this process may open %zu descriptors only, of which %zu more would be needed: "
+                  "raise ulimit -n",
+                  limit, nMore);
   if (limit < kFewestDescriptors)
     return errorf(Status::systemError,
                   "this process may open %zu descriptors only, and leaves them to NCCL: "

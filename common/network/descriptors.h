@@ -12,9 +12,9 @@ namespace cinch {
 // dozen or more for each peer and communicator; jobs with less than this live near their limit.
 inline constexpr size_t kFewestDescriptors = 1024;
 
-// An error where this process may open fewer, or has half of what it may open in use, even when it
-// has taken all that an administrator allows it. It names what to do.
-Result<void> haveSpareDescriptors();
+// An error where this process may open fewer, or has half of what it may open in use, or would have
+// with `nMore`, even when it has taken all that an administrator allows it. It names what to do.
+Result<void> haveSpareDescriptors(size_t nMore = 0);
 
 // Takes all that an administrator allows this process, as NCCL does in the process that makes an id
 // (2.28, bootstrap.cc: setFilesLimit).

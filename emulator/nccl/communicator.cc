@@ -245,6 +245,18 @@ Result<void> Communicator::checkOpen(const char* function) const {
                 revoked_.load() ? "revoked" : "finalized");
 }
 
+void Communicator::beginToConnect(const std::vector<Operation>& operations) {
+  for (const Operation& operation : operations) {
+    if (isPointToPoint(operation.kind)) connections_->channelOf(operation);
+  }
+}
+
+void Communicator::awaitConnections(const std::vector<Operation>& operations) {
+  for (const Operation& operation : operations) {
+    if (isPointToPoint(operation.kind)) connections_->await(connections_->channelOf(operation));
+  }
+}
+
 void Communicator::flush() {
   if (progress() != nullptr) progress()->flush();
 }

@@ -58,6 +58,12 @@ class Communicator {
   // Fails where the communicator takes no communication any more.
   Result<void> checkOpen(const char* function) const;
 
+  // Connects this rank to those that `operations` send to and receive from, where it is not yet.
+  // beginToConnect() for all communicators of a group comes before awaitConnections() of any. That
+  // waits until the peers' programs do the same, or the communicator fails or is aborted.
+  void beginToConnect(const std::vector<Operation>& operations);
+  void awaitConnections(const std::vector<Operation>& operations);
+
   // Null before the set-up has ended.
   ProgressThread* progress() const { return connected_.load() ? progress_.get() : nullptr; }
   LaunchOrder& order() { return order_; }

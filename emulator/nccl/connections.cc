@@ -111,11 +111,37 @@ ReceiveChannel& Connections::receiveFrom(int peer) {
   return channel;
 }
 
+const Channel& Connections::channelOf(const Operation& transfer) {
+  if (transfer.kind == Kind::send) return sendTo(transfer.peer);
+  return receiveFrom(transfer.peer);
+}
+
+// Under the lock, so that nobody looks at the channel and then misses this.
+void Connections::noteOpened() {
+  wakeup_->notify();
+  const std::lock_guard lock(mutex_);
+  opened_.notify_all();
+}
+
+void Connections::await(const Channel& channel) {
+  std::unique_lock lock(mutex_);
+  opened_.wait(lock, [&] {
+    const Result<bool> open = channel.openState();
+    return gaveUp_ || !open || open.value();
+  });
+}
+
+void Connections::giveUp() {
+  const std::lock_guard lock(mutex_);
+  gaveUp_ = true;
+  opened_.notify_all();
+}
+
 void Connections::open(SendChannel& channel) {
   if (!channel.claim()) return;
   service_.retry([this, &channel] {
     if (!channel.tryOpen()) return false;
-    wakeup_->notify();
+    noteOpened();
     return true;
   });
 }
@@ -124,7 +150,7 @@ void Connections::open(ReceiveChannel& channel) {
   if (!channel.claim()) return;
   service_.retry([this, &channel] {
     if (!tryAccept(channel)) return false;
-    wakeup_->notify();
+    noteOpened();
     return true;
   });
 }

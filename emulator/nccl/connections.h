@@ -2,7 +2,9 @@
 // for sends and receives, opened at first use.
 #pragma once
 
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "common/result.h"
@@ -40,6 +42,12 @@ class Connections {
   // Begins to open the channel, at the first call. `peer` is another rank.
   SendChannel& sendTo(int peer);
   ReceiveChannel& receiveFrom(int peer);
+  // The same for a send or receive.
+  const Channel& channelOf(const Operation& transfer);
+  // Waits until the channel is open or has failed, or giveUp() is called.
+  void await(const Channel& channel);
+  // Ends every await(), also those to come. From any thread.
+  void giveUp();
   // Null where there is one rank only.
   SendChannel* ringOut() { return ringOut_.get(); }
   ReceiveChannel* ringIn() { return ringIn_.get(); }
@@ -54,6 +62,7 @@ class Connections {
   void open(ReceiveChannel& channel);
   bool tryAccept(ReceiveChannel& channel);
   bool hasLeft(int peer) const;
+  void noteOpened();
   void closeAll();
 
   Network network_;
@@ -65,6 +74,9 @@ class Connections {
   std::unique_ptr<ReceiveChannel> ringIn_;
   std::vector<std::unique_ptr<SendChannel>> sends_;        // by peer
   std::vector<std::unique_ptr<ReceiveChannel>> receives_;  // by peer
+  std::mutex mutex_;                                       // of what follows
+  std::condition_variable opened_;
+  bool gaveUp_ = false;
   ServiceThread service_;
 };
 

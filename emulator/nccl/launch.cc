@@ -226,6 +226,12 @@ Result<void> record(const std::vector<Batch>& batches, cudaGraph_t graph) {
   return markAll(batches, true);
 }
 
+// As NCCL does before it launches or records anything: once for each peer and direction.
+void connectPeers(const std::vector<Batch>& batches) {
+  for (const Batch& batch : batches) batch.communicator->beginToConnect(batch.operations);
+  for (const Batch& batch : batches) batch.communicator->awaitConnections(batch.operations);
+}
+
 }  // namespace
 
 Result<void> checkCaptures(const std::vector<Batch>& batches) {
@@ -237,6 +243,7 @@ Result<void> checkCaptures(const std::vector<Batch>& batches) {
 Result<void> launch(std::vector<Batch> batches) {
   const Result<CaptureState> capture = commonCapture(batches);
   if (!capture) return capture.error();
+  connectPeers(batches);
   if (capture.value().active) return record(batches, capture.value().graph);
   return launchNow(std::move(batches));
 }

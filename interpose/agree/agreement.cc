@@ -159,6 +159,10 @@ Result<void> Agreement::castVote(uint64_t topic, bool yes, std::span<const uint8
   return client().send(Vote{topic, yes, Bytes(bytes.begin(), bytes.end())});
 }
 
+Result<void> Agreement::retractVote(uint64_t topic) {
+  return client().send(Retraction{topic});
+}
+
 Result<void> Agreement::pool(uint64_t topic, std::span<const uint64_t> figures) {
   if (figures.size() > kMaxFigures)
     return errorf(Status::invalidArgument, "%zu figures are too many to pool", figures.size());

@@ -35,8 +35,8 @@ inline constexpr size_t kUniqueIdBytes = 128;
 // 2: a hello names the communicator that its own was made from. 3: rank 0 publishes. 4: ranks pool
 // figures. 5: a hello says how its device is joined to others, and names the communicator. 6:
 // ranks close gates together. 7: one connection between two processes; rank 0's process takes over.
-// 8: whatever the ranks decide is in force from the same call on.
-inline constexpr uint32_t kAgreementVersion = 8;
+// 8: whatever the ranks decide is in force from the same call on. 9: a vote can be taken back.
+inline constexpr uint32_t kAgreementVersion = 9;
 
 // What rank 0 may send with one decision; with an outcome or metrics around it, a little more.
 inline constexpr size_t kMaxDecided = 48 << 10;
@@ -152,6 +152,10 @@ class Agreement {
   // order of topics, at most 4096 topics ahead of the slowest rank. When all have, the outcome is a
   // decision: outcomeOf() reads it. Rank 0's `bytes` (kMaxDecided at most) go with it.
   Result<void> castVote(uint64_t topic, bool yes, std::span<const uint8_t> bytes = {});
+
+  // Takes this rank's yes on `topic` back, without waiting, because it does not wait for the others
+  // any longer: the outcome is a no, for those too that vote later, unless all had voted before.
+  Result<void> retractVote(uint64_t topic);
 
   // Adds this rank's figures (at most kMaxFigures; kNoFigure where it has none) to what the ranks
   // reduce on `topic`, without waiting. Every rank does so once on a topic, with as many figures.

@@ -220,6 +220,8 @@ Result<void> AgreementServer::take(const Membership& from, Session& session,
   if (const Initialised* report = std::get_if<Initialised>(&message))
     return state.report(from.member, *report);
   if (const Vote* vote = std::get_if<Vote>(&message)) return state.vote(from.member, *vote);
+  if (const Retraction* retraction = std::get_if<Retraction>(&message))
+    return state.retract(from.member, *retraction);
   if (const Figures* figures = std::get_if<Figures>(&message))
     return state.pool(from.member, *figures);
   if (const Proposal* proposal = std::get_if<Proposal>(&message))

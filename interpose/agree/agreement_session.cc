@@ -110,27 +110,16 @@ void AgreementSession::decide(const Verdict& verdict) {
 Result<void> AgreementSession::vote(size_t who, const Vote& vote) {
   if (!decided_) return errorf(Status::remoteError, "a vote before the verdict");
   if (!rounds_ || rounds_->isOver()) return {};  // nothing can come of it
-  if (topics_.count(vote.topic) == 0 && topics_.size() == kMaxOpenTopics) {
-    return errorf(Status::remoteError, "more than %zu open votes", kMaxOpenTopics);
-  }
-  Topic& topic = topics_[vote.topic];
-  topic.voted.resize(members_.size());
-  if (topic.voted[who]) return errorf(Status::remoteError, "a second vote on one topic");
-  topic.voted[who] = true;
-  topic.votes++;
-  topic.allYes = topic.allYes && vote.yes;
-  if (members_[who].hello.rank == 0) topic.bytes = vote.bytes;
-  return settle(vote.topic);
+  std::vector<Decision> outcomes;
+  const bool isRankZero = members_[who].hello.rank == 0;
+  CINCH_TRY(votes_.add(who, isRankZero, vote, {members_.size(), present_}, outcomes));
+  return decideAll(std::move(outcomes));
 }
 
-Result<void> AgreementSession::settle(uint64_t number) {
-  const auto found = topics_.find(number);
-  if (found->second.votes < present_) return {};
-  const Topic topic = std::move(found->second);
-  topics_.erase(found);
-  Decision outcome{number, {static_cast<uint8_t>(topic.allYes ? 1 : 0)}};
-  outcome.bytes.insert(outcome.bytes.end(), topic.bytes.begin(), topic.bytes.end());
-  return decideAll({std::move(outcome)});
+Result<void> AgreementSession::retract(size_t who, const Retraction& retraction) {
+  std::vector<Decision> outcomes;
+  CINCH_TRY(votes_.retract(who, retraction, outcomes));
+  return decideAll(std::move(outcomes));
 }
 
 Result<void> AgreementSession::decideAll(std::vector<Decision> decisions) {
@@ -190,7 +179,7 @@ void AgreementSession::leave(size_t who) {
   }
   // Who has left can promise nothing: what has been decided stays in force.
   if (rounds_ && !rounds_->isOver()) rounds_->giveUp(broadcasts_);
-  topics_.clear();
+  votes_.clear();
   std::vector<Decision> none;
   pools_.leave(who, {members_.size(), present_}, none);
 }

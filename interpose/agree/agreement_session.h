@@ -12,7 +12,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,10 +22,9 @@
 #include "interpose/agree/agreement_wire.h"
 #include "interpose/agree/decision_rounds.h"
 #include "interpose/agree/figure_pools.h"
+#include "interpose/agree/open_votes.h"
 
 namespace cinch {
-
-inline constexpr size_t kMaxOpenTopics = 4096;
 
 class AgreementSession {
  public:
@@ -48,7 +46,7 @@ class AgreementSession {
   // A member's later messages. After an error the member must be dropped (and leave() called).
   Result<void> report(size_t member, const Initialised& report);
   Result<void> vote(size_t member, const Vote& vote);
-
+  Result<void> retract(size_t member, const Retraction& retraction);
   Result<void> pool(size_t member, const Figures& figures);
   Result<void> propose(size_t member, const Proposal& proposal);
   Result<void> prepared(size_t member, const Prepared& answer);
@@ -75,13 +73,6 @@ class AgreementSession {
   std::vector<Message> takeBroadcasts();
 
  private:
-  struct Topic {
-    std::vector<bool> voted;  // by member
-    size_t votes = 0;         // of members that have not left
-    bool allYes = true;
-    Bytes bytes{};  // rank 0's
-  };
-
   // Of real inits that have returned.
   struct Reports {
     IpAddress server;
@@ -100,7 +91,6 @@ class AgreementSession {
   bool allReported() const;
   Verdict judged() const { return judge(members_, reports_.server, conflict_); }
   void decide(const Verdict& verdict);
-  Result<void> settle(uint64_t topic);
   Result<void> decideAll(std::vector<Decision> decisions);
 
   enum class Kind { ofId, ofChild, takenOver } kind_ = Kind::ofId;
@@ -110,7 +100,7 @@ class AgreementSession {
   size_t present_ = 0;
   std::string conflict_;
   bool decided_ = false;
-  std::map<uint64_t, Topic> topics_;
+  OpenVotes votes_;
   FigurePools pools_;
   std::optional<DecisionRounds> rounds_;  // where the verdict is to compress
   std::vector<Message> broadcasts_;

@@ -404,12 +404,23 @@ Message readWithdraw(Reader& in) {
   return message;
 }
 
+void write(const Retraction& message, Writer& out) {
+  out.integer(message.topic);
+}
+
+Message readRetraction(Reader& in) {
+  Retraction message;
+  message.topic = in.integer<uint64_t>();
+  in.end();
+  return message;
+}
+
 using ReadFunction = Message (*)(Reader&);
 constexpr ReadFunction kReaders[] = {
-    readHello,       readInitialised, readVote,    readEmpty<Acknowledged>,
-    readRejected,    readVerdict,     readFigures, readProposal,
-    readPrepare,     readPrepared,    readCommit,  readWithdraw,
-    readEmpty<Leave>};
+    readHello,        readInitialised, readVote,    readEmpty<Acknowledged>,
+    readRejected,     readVerdict,     readFigures, readProposal,
+    readPrepare,      readPrepared,    readCommit,  readWithdraw,
+    readEmpty<Leave>, readRetraction};
 static_assert(std::size(kReaders) == std::variant_size_v<Message>);
 
 }  // namespace

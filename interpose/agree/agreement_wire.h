@@ -50,6 +50,12 @@ struct Vote {
   std::vector<uint8_t> bytes{};  // kMaxDecided at most; rank 0's go to all with the outcome
 };
 
+// Rank to server: it waits no longer for the others. Its yes on that topic is a no, unless all had
+// voted before.
+struct Retraction {
+  uint64_t topic = 0;
+};
+
 // What a rank measured: the ranks learn the smallest of each figure.
 struct Figures {
   uint64_t topic = 0;
@@ -107,8 +113,9 @@ struct Leave {};
 uint64_t childNonce(uint64_t parent, uint64_t ordinal, int64_t part);
 
 using Bytes = std::vector<uint8_t>;
-using Message = std::variant<HelloMessage, Initialised, Vote, Acknowledged, Rejected, Verdict,
-                             Figures, Proposal, Prepare, Prepared, Commit, Withdraw, Leave>;
+using Message =
+    std::variant<HelloMessage, Initialised, Vote, Acknowledged, Rejected, Verdict, Figures,
+                 Proposal, Prepare, Prepared, Commit, Withdraw, Leave, Retraction>;
 
 // Two processes have one connection, whatever the number of their ranks and communicators: a
 // channel is what one rank of the connecting process has to do with one session. That process

@@ -92,7 +92,8 @@ void Decisions::decideSoon(uint64_t topic) {
   if (!isForked()) propose_({topic, kNoOrdinal, {}}, false);
 }
 
-Result<std::optional<Decision>> Decisions::await(uint64_t topic, Deadline deadline) {
+Result<std::optional<Decision>> Decisions::await(uint64_t topic, Deadline deadline,
+                                                 const std::function<void()>& whenLate) {
   if (isForked()) return unknownOutcome();
   const GroupSuspended suspended;
   std::unique_lock lock(mutex_);
@@ -101,7 +102,14 @@ Result<std::optional<Decision>> Decisions::await(uint64_t topic, Deadline deadli
     found = record_.findCommitted(topic);
     return found != nullptr || record_.isOver();
   };
-  const bool inTime = changed_.wait_until(lock, deadline, isKnown);
+  bool inTime = changed_.wait_until(lock, deadline, isKnown);
+  if (!inTime && whenLate) {
+    lock.unlock();
+    whenLate();
+    lock.lock();
+    changed_.wait(lock, isKnown);
+    inTime = true;
+  }
   if (found != nullptr) return std::optional(*found);
   if (record_.hasEnded()) return unknownOutcome();
   if (inTime) return std::optional<Decision>();

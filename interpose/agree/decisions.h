@@ -64,8 +64,10 @@ class Decisions {
   // Waits until `topic` is decided, from whatever call on, for those that follow it at a call that
   // they agree on otherwise. None where nothing will be decided any more; an error where that is
   // not known in time, or this rank's connection has ended, so that others may know more. claim()
-  // gives it all the same.
-  Result<std::optional<Decision>> await(uint64_t topic, Deadline deadline);
+  // gives it all the same. With `whenLate` it is no error that the deadline passes: that is called,
+  // and is to see to it that the ranks decide, which is then waited for.
+  Result<std::optional<Decision>> await(uint64_t topic, Deadline deadline,
+                                        const std::function<void()>& whenLate = {});
 
   // How many calls the program makes in one training step: so far ahead is decided, where it has
   // had to wait.

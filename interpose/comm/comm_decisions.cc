@@ -101,6 +101,35 @@ Result<std::optional<VoteOutcome>> CommDecisions::takeVote(uint64_t topic, uint6
   return outcome;
 }
 
+bool CommDecisions::arrive(uint64_t topic, uint64_t call) {
+  if (letsNcclWait() || channel_->castVote(topic, true).ok()) return true;
+  meetings_.missed(call);
+  return false;
+}
+
+Result<bool> CommDecisions::haveMet(uint64_t topic, uint64_t call, Deadline patience) {
+  if (letsNcclWait()) return true;
+  const auto outcome = awaitMeeting(topic, patience);
+  CINCH_TRY(outcome);
+  const auto voted = outcome.value() ? outcomeOf(*outcome.value()) : std::nullopt;
+  if (voted && voted->allYes) return true;
+  meetings_.missed(call);
+  return false;
+}
+
+// The others may have given up before this rank came, and its claim() been told so.
+Result<std::optional<CommDecisions::Bytes>> CommDecisions::awaitMeeting(uint64_t topic,
+                                                                        Deadline patience) {
+  if (auto known = inForce_.extract(topic); !known.empty())
+    return std::optional(std::move(known.mapped().bytes));
+  auto decided = channel_->decisions().await(
+      topic, patience, [&] { static_cast<void>(channel_->retractVote(topic)); });
+  CINCH_TRY(decided);
+  if (!decided.value()) return std::optional<Bytes>();
+  awaited_.insert(topic);
+  return std::optional(std::move(decided.value()->bytes));
+}
+
 bool CommDecisions::follows(uint64_t topic, uint64_t call) {
   if (!isInForce(topic, call)) return false;
   begun_ = std::max(begun_, inForce_.at(topic).call);

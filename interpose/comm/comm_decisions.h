@@ -19,6 +19,7 @@
 
 #include "interpose/agree/agreement.h"
 #include "interpose/comm/comm_plan.h"
+#include "interpose/comm/meetings.h"
 
 namespace cinch {
 
@@ -46,6 +47,15 @@ class CommDecisions {
   // The outcome of a vote. Where it is replayed, all ranks have voted yes now, too: that is waited
   // for. An error where it cannot be known.
   Result<std::optional<VoteOutcome>> takeVote(uint64_t topic, uint64_t call);
+  // For what makes NCCL wait for other ranks, which all do at `call`: that this rank is there,
+  // false where it can no longer tell the others; and then, once, whether all are, which is the
+  // same on all ranks. Who has waited until `patience` goes on, and so do the others. An error
+  // where others may know more. Where calls wait anyhow, or decisions are replayed, nobody is
+  // waited for here.
+  Meetings& meetings() { return meetings_; }
+  bool arrive(uint64_t topic, uint64_t call);
+  Result<bool> haveMet(uint64_t topic, uint64_t call, Deadline patience);
+
   // Whether `topic` is in force at `call`, which the call then follows; it stays so.
   bool follows(uint64_t topic, uint64_t call);
 
@@ -66,6 +76,8 @@ class CommDecisions {
   };
 
   bool isInForce(uint64_t topic, uint64_t call) const;
+  bool letsNcclWait() const { return waits_ || isReplayed(); }
+  Result<std::optional<Bytes>> awaitMeeting(uint64_t topic, Deadline patience);
   Result<std::optional<Bytes>> awaitNow(uint64_t topic);
   void keep(uint64_t call, uint64_t topic, Bytes bytes);
   void noteEnd();
@@ -75,6 +87,7 @@ class CommDecisions {
   std::map<uint64_t, Effect> inForce_;  // by topic
   std::map<uint64_t, Bytes> live_;      // likewise, of a replay: what is decided now
   std::set<uint64_t> awaited_;          // topics that claim() is still to give
+  Meetings meetings_;
   const std::string name_;
   uint64_t period_ = 0;
   uint64_t begun_ = 0;      // the latest call from which on something that was taken is in force

@@ -21,11 +21,12 @@ namespace cinch {
 // same calls.
 enum class SlotPhase {
   idle,
-  allocated,   // this rank has its memory and has voted; the others may not yet
-  connected,   // all have their memory; this rank's connections are made and it has voted again
-  active,      // all are ready
-  refused,     // some rank could not get ready
-  inaccurate,  // 8 bits were not enough
+  allocated,       // this rank has its memory and has voted; the others may not yet
+  allocatedByAll,  // NCCL can connect the ranks, as soon as they are at one call together
+  connected,       // all have their memory; this rank's connections are made and it has voted again
+  active,          // all are ready
+  refused,         // some rank could not get ready
+  inaccurate,      // 8 bits were not enough
 };
 
 // What error feedback keeps between the calls of a slot; null where there is none.

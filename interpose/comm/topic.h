@@ -12,6 +12,7 @@ namespace cinch {
 
 enum class Subject : uint64_t {
   allocation,  // votes while a slot gets ready
+  meeting,     // that all are at the call at which NCCL connects them for a slot
   connection,
   evidence,  // whether a site of the step is a gradient
   closing,   // that it is none any more

@@ -23,6 +23,38 @@ Result<bool> step(BatchItem& item) {
   return takeNextStep(*item.comm, *item.slot, item.number, item.call.stream);
 }
 
+// Of each communicator the item of its earliest call. They connect one after another, whether or
+// not a rank has put their calls into one group.
+std::vector<BatchItem> takeFirstOfEach(std::vector<BatchItem>& items) {
+  std::vector<BatchItem> first, rest;
+  for (BatchItem& item : items) {
+    const bool isThere =
+        std::ranges::any_of(first, [&](const BatchItem& it) { return it.comm == item.comm; });
+    (isThere ? rest : first).push_back(std::move(item));
+  }
+  items = std::move(rest);
+  return first;
+}
+
+// The ranks of one thread have all arrived before it waits for others.
+ncclResult_t connectWhereMet(std::vector<BatchItem>& items, const RealNccl& real) {
+  ncclResult_t result = ncclSuccess;
+  std::erase_if(items, [&](BatchItem& item) {
+    return !item.comm->decisions.meetings().mayBeAt(item.number) ||
+           !arriveToConnect(*item.comm, *item.slot, item.number);
+  });
+  std::erase_if(items, [&](BatchItem& item) {
+    const auto met = haveMetToConnect(*item.comm, *item.slot, item.number);
+    if (!met.ok()) result = item.comm->fail(met.error());
+    return !met.ok() || !met.value();
+  });
+  if (items.empty()) return result;
+  const ncclResult_t ran = Batch(items, real).run(false);
+  if (!isFine(ran)) return ran;
+  for (BatchItem& item : items) connected(item.comm, *item.slot);
+  return result;
+}
+
 }  // namespace
 
 OpenGroup* OpenGroup::of(const RealNccl& real) {
@@ -232,18 +264,19 @@ BatchItem unreadyItem(const std::shared_ptr<CommState>& comm, const CommState::D
 
 // Where one communicator fails, the others' slots keep step with their peers'.
 ncclResult_t prepareAll(std::span<BatchItem> unready, const RealNccl& real, ncclResult_t result) {
-  std::vector<BatchItem> unconnected;
+  std::vector<BatchItem> toConnect;
   for (BatchItem& item : unready) {
     const auto connects = step(item);
     if (!connects.ok())
       result = item.comm->fail(connects.error());
     else if (connects.value())
-      unconnected.push_back(item);
+      toConnect.push_back(item);
   }
-  if (unconnected.empty()) return result;
-  const ncclResult_t ran = Batch(unconnected, real).run(false);
-  if (!isFine(ran)) return ran;
-  for (BatchItem& item : unconnected) connected(item.comm, *item.slot);
+  while (!toConnect.empty()) {
+    std::vector<BatchItem> next = takeFirstOfEach(toConnect);
+    const ncclResult_t ran = connectWhereMet(next, real);
+    if (isFine(result)) result = ran;
+  }
   return result;
 }
 

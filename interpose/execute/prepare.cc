@@ -1,6 +1,7 @@
 #include "interpose/execute/prepare.h"
 
 #include "common/log.h"
+#include "common/network/descriptors.h"
 #include "interpose/comm/memory_reserve.h"
 #include "interpose/comm/topic.h"
 #include "interpose/execute/judgement.h"
@@ -9,9 +10,12 @@
 namespace cinch {
 namespace {
 
-// Two votes each time that a slot gets ready.
+// Two votes each time that a slot gets ready, and one at each call at which the ranks try to meet.
 uint64_t allocationTopic(const Slot& slot) {
   return topicOf(Subject::allocation, {slot.identity, slot.nGivenBack});
+}
+uint64_t meetingTopic(const Slot& slot, uint64_t call) {
+  return topicOf(Subject::meeting, {slot.identity, call});
 }
 uint64_t connectionTopic(const Slot& slot) {
   return topicOf(Subject::connection, {slot.identity, slot.nGivenBack});
@@ -34,12 +38,34 @@ Result<std::optional<VoteOutcome>> yesOf(CommState& comm, Slot& slot, uint64_t t
   return outcome;
 }
 
+// Moves on where all ranks have their memory, as is in force at `call`.
+Result<void> allocatedByAll(CommState& comm, Slot& slot, uint64_t call) {
+  const auto allAllocated = yesOf(comm, slot, allocationTopic(slot), call);
+  CINCH_TRY(allAllocated);
+  if (!allAllocated.value()) return {};
+  comm.workspace.agree(slot.roomBytes());
+  slot.phase = SlotPhase::allocatedByAll;
+  return {};
+}
+
+// What NCCL opens for sends and receives to and from one peer: 2 channels each way (2.28,
+// paths.cc), and over its sockets 2 descriptors for each, more where NCCL_NSOCKS_PERTHREAD says so.
+constexpr size_t kDescriptorsOfAPeer = 8;
+
+size_t peersOf(const CommState& comm, const Slot& slot) {
+  const HostPlan* const hosts = slot.plan.hosts.get();
+  return hosts != nullptr ? hosts->local.size() + hosts->owners.size()
+                          : static_cast<size_t>(comm.nRanks);
+}
+
 void allocate(CommState& comm, Slot& slot, CUstream_st* stream) {
   const DeviceTable& device = *comm.resources.device;
   const RelaxedCapture relaxed(device);
   const CurrentDevice current(device, comm.resources.cudaDevice);
-  Result<void> done =
-      comm.workspace.reserve(device, slot.roomBytes(), slot.checkup ? slot.plan.inputBytes() : 0);
+  Result<void> done = haveSpareDescriptors(kDescriptorsOfAPeer * peersOf(comm, slot));
+  if (done.ok())
+    done =
+        comm.workspace.reserve(device, slot.roomBytes(), slot.checkup ? slot.plan.inputBytes() : 0);
   if (done.ok() && slot.plan.nChunks() > 1 && !comm.codecStream)
     done = comm.codecStream.allocate(device);
   if (done.ok()) allocateTracer(comm);
@@ -74,15 +100,28 @@ Result<bool> isReady(CommState& comm, Slot& slot, uint64_t call) {
 }
 
 Result<bool> takeNextStep(CommState& comm, Slot& slot, uint64_t call, CUstream_st* stream) {
-  if (slot.phase == SlotPhase::idle) {
+  comm.decisions.meetings().note(slot.identity, Clock::now());
+  if (slot.phase == SlotPhase::idle)
     allocate(comm, slot, stream);
-    return false;
-  }
-  if (slot.phase != SlotPhase::allocated) return false;
-  const auto allAllocated = yesOf(comm, slot, allocationTopic(slot), call);
-  CINCH_TRY(allAllocated);
-  if (allAllocated.value()) comm.workspace.agree(slot.roomBytes());
-  return allAllocated.value().has_value();
+  else if (slot.phase == SlotPhase::allocated)
+    CINCH_TRY(allocatedByAll(comm, slot, call));
+  return slot.phase == SlotPhase::allocatedByAll && comm.decisions.meetings().mayBeAt(call);
+}
+
+bool arriveToConnect(CommState& comm, Slot& slot, uint64_t call) {
+  return comm.decisions.arrive(meetingTopic(slot, call), call);
+}
+
+Result<bool> haveMetToConnect(CommState& comm, Slot& slot, uint64_t call) {
+  const Clock::duration patience = comm.decisions.meetings().patience();
+  const auto met = comm.decisions.haveMet(meetingTopic(slot, call), call, Clock::now() + patience);
+  if (met.ok() && !met.value())
+    CINCH_INFO("EXEC",
+               "%s: %s: the programs of the ranks were not at the same call within %.1f s, which "
+               "NCCL needs to connect them; it passes, and they try again later",
+               comm.name.c_str(), slot.name.c_str(),
+               std::chrono::duration<double>(patience).count());
+  return met;
 }
 
 // NCCL connects ranks, and allocates for it, at their first exchange of a kind and size: that has
@@ -100,7 +139,10 @@ void connected(const std::shared_ptr<CommState>& comm, Slot& slot) {
 }
 
 void giveBack(CommState& comm, Slot& slot) {
-  if (slot.phase != SlotPhase::allocated && slot.phase != SlotPhase::connected) return;
+  const bool hasMemory = slot.phase == SlotPhase::allocated ||
+                         slot.phase == SlotPhase::allocatedByAll ||
+                         slot.phase == SlotPhase::connected;
+  if (!hasMemory) return;
   std::vector<Buffer> buffers;
   Event lastUse = slot.release(buffers);
   MemoryReserve::instance().keep(comm.resources.cudaDevice, std::move(buffers), std::move(lastUse));

@@ -4,8 +4,11 @@
 //
 // A step is taken when a call has been executed, so that a group that is only simulated leaves no
 // trace. Its outcome is in force from the same later call on, on all ranks (docs/agreement.md,
-// "Decisions"); until then the slot's calls pass. Waiting for NCCL while it connects is all that
-// Cinch makes the host wait for other ranks' programs; once per slot. Never in a capture.
+// "Decisions"); until then the slot's calls pass.
+//
+// While NCCL connects, each host waits for the others' programs. Cinch lets it begin only when all
+// ranks have met at that call, which they try for a limited time: the one rendezvous that there is,
+// and one that every rank can leave. Never in a capture.
 #pragma once
 
 #include "interpose/comm/comm_state.h"
@@ -17,9 +20,15 @@ namespace cinch {
 Result<bool> isReady(CommState& comm, Slot& slot, uint64_t call);
 
 // After a call of `slot` has passed on `stream`: takes the next step. True where that is to
-// connect: the caller then runs the slot's messages once, whatever they hold, and calls
-// connected().
+// connect: the caller then meets the other ranks.
 Result<bool> takeNextStep(CommState& comm, Slot& slot, uint64_t call, CUstream_st* stream);
+
+// This rank is at `call`, after which NCCL is to connect the ranks, false where it cannot tell the
+// others; and whether all are, which may be waited for. A thread that drives several ranks arrives
+// with all before it waits for any. Where they have met, the caller runs the slot's messages once,
+// whatever they hold, and calls connected().
+bool arriveToConnect(CommState& comm, Slot& slot, uint64_t call);
+Result<bool> haveMetToConnect(CommState& comm, Slot& slot, uint64_t call);
 void connected(const std::shared_ptr<CommState>& comm, Slot& slot);
 
 // The calls of `slot` are not to be compressed after all, as all ranks know at this call. It has

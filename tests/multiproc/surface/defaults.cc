@@ -317,6 +317,14 @@ void runsAhead(const World& world) {
   }
 }
 
+// The ranks are never at one call together: NCCL cannot connect them for what would be compressed.
+void runsAlwaysAhead(const World& world) {
+  Job job(world);
+  const char* const given = getenv("TEST_AHEAD");
+  const int ahead = given == nullptr ? 8 : atoi(given);
+  for (int step = 0; step < 2 * kTrainingSteps; step += ahead) job.runAhead(0, step, ahead);
+}
+
 // What could be compressed is in a graph on one rank alone: the others must not wait for its votes.
 void gradientsInAGraphOfRank0(const World& world) {
   Job(world).trainBesideAGraph(world.rank == 0, 0);
@@ -366,6 +374,7 @@ const std::vector<Case>& defaultCases() {
       {"default-graph-of-gradients-on-rank-0", 2, gradientsInAGraphOfRank0},
       {"default-graph-of-gradients-on-rank-1", 2, gradientsInAGraphOfRank1},
       {"default-run-ahead", 2, runsAhead},
+      {"default-always-ahead", 2, runsAlwaysAhead},
       {"default-repeated-sum", 2, repeatsASum},
       {"default-repeated-average", 2, repeatsAnAverage},
   };

@@ -98,6 +98,12 @@ class Defaults(surface_test.OutcomeTest):
                 if strategy == "sra":
                     self.assertGreaterEqual(min(calls[0].values()), 35)
 
+    def test_nccl_makes_no_rank_wait_for_another_ones_program(self):
+        for ahead in (1, 8, 40):
+            with self.subTest(ahead=ahead):
+                comms, _ = self.run_case("default-always-ahead", {"CINCH_STRATEGY": "sra", "TEST_AHEAD": str(ahead)})
+                self.assertEqual([slot["calls"] for comm in comms for slot in comm["slots"] if slot["calls"]], [])
+
     def test_a_call_over_and_over_stays_exact(self):
         """As nccl-tests: nothing shows that these are gradients."""
         for case, call in (("default-repeated-sum", "Sum"), ("default-repeated-average", "Avg")):

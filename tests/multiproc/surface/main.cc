@@ -31,6 +31,7 @@ std::string argument(int argc, char** argv, const char* name) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // lines of the log come between lines, not into them
   if (argc == 2 && strcmp(argv[1], "--list") == 0) return list();
   const std::string name = argument(argc, argv, "--case");
   const World world{.rank = std::stoi(argument(argc, argv, "--rank")),

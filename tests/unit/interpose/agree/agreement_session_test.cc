@@ -90,6 +90,36 @@ TEST(AgreementSession, RankZerosBytesGoWithTheOutcome) {
   EXPECT_EQ(outcomeOf(bytes)->bytes, Bytes({7, 8}));
 }
 
+TEST(AgreementSession, AVoteThatIsTakenBackIsANoAlsoForThoseToCome) {
+  AgreementSession session = sessionOf(3);
+  ASSERT_TRUE(verdictOf(session).compress);
+  ASSERT_TRUE(session.vote(0, {1, true}).ok());
+  ASSERT_TRUE(session.vote(2, {1, true}).ok());
+  ASSERT_TRUE(session.retract(2, {1}).ok());
+  ASSERT_TRUE(session.retract(0, {1}).ok()) << "two may lose patience at the same time";
+  EXPECT_EQ(outcomesOf(session, 3), (std::map<uint64_t, bool>{{1, false}}));
+  ASSERT_TRUE(session.vote(1, {1, true}).ok());
+  ASSERT_TRUE(session.retract(1, {1}).ok()) << "all have voted: it is forgotten";
+  EXPECT_TRUE(session.takeBroadcasts().empty()) << "decided once";
+}
+
+TEST(AgreementSession, AVoteIsTakenBackTooLateWhereAllHaveVoted) {
+  AgreementSession session = sessionOf(2);
+  ASSERT_TRUE(verdictOf(session).compress);
+  for (size_t rank : {0, 1}) ASSERT_TRUE(session.vote(rank, {1, true}).ok());
+  ASSERT_TRUE(session.retract(0, {1}).ok());
+  EXPECT_EQ(outcomesOf(session, 2), (std::map<uint64_t, bool>{{1, true}}));
+  ASSERT_TRUE(session.retract(1, {1}).ok()) << "also when it has been decided";
+  EXPECT_TRUE(session.takeBroadcasts().empty());
+}
+
+TEST(AgreementSession, OnlyAVoteThatWasGivenIsTakenBack) {
+  AgreementSession session = sessionOf(2);
+  ASSERT_TRUE(verdictOf(session).compress);
+  ASSERT_TRUE(session.vote(0, {1, true}).ok());
+  EXPECT_FALSE(session.retract(1, {1}).ok());
+}
+
 TEST(AgreementSession, TellsOnceThatNothingIsDecidedAnyMore) {
   AgreementSession session = sessionOf(3);
   ASSERT_TRUE(verdictOf(session).compress);

@@ -50,8 +50,8 @@ TEST_F(AgreementTest, EveryKindOfDifferenceIsNamed) {
          hello.settings = "CINCH_MODE=on CINCH_CODEC=q4";
        },
        "rank 2 on host host-2 has other settings: CINCH_CODEC=q4 there, q8 on rank 0"},
-      {[](Hello& hello) { hello.version = 9; },
-       "Cinch versions differ: rank 2 on host host-2 has 9, rank 0 on host host-0 has 8"},
+      {[](Hello& hello) { hello.version = 10; },
+       "Cinch versions differ: rank 2 on host host-2 has 10, rank 0 on host host-0 has 9"},
       {[](Hello& hello) { hello.refusal = "non-blocking communicator"; },
        "rank 2 on host host-2 cannot take part: non-blocking communicator"},
       {[](Hello& hello) { hello.nRanks = 4; },

@@ -66,8 +66,10 @@ Message sample(size_t type) {
       return Commit{19, 20, {{21, {4, 5}}, {22, {}}}};
     case 11:
       return Withdraw{21, kNoOrdinal};
-    default:
+    case 12:
       return Leave{};
+    default:
+      return Retraction{23};
   }
 }
 constexpr size_t kTypes = std::variant_size_v<Message>;
@@ -142,6 +144,7 @@ TEST(AgreementWire, WhatDecidesComesBack) {
   EXPECT_EQ(commit.decisions, (std::vector<Decision>{{21, {4, 5}}, {22, {}}}));
   const auto withdraw = decoded<Withdraw>(encodeMessage(sample(11)));
   EXPECT_TRUE(withdraw.round == 21 && withdraw.openBelow == kNoOrdinal);
+  EXPECT_EQ(decoded<Retraction>(encodeMessage(sample(13))).topic, 23u);
 }
 
 // Sums of them would begin again at 0.
