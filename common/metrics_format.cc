@@ -142,11 +142,15 @@ std::string originMetrics(const ReportOrigin& origin) {
   Metric info("cinch_info", "gauge", "What writes these figures.");
   Metric started("cinch_start_time_seconds", "gauge", "When the first communicator was made.");
   Metric written("cinch_last_write_timestamp_seconds", "gauge", "When this file was written.");
+  Metric waits("cinch_waits_total", "counter", "Calls that waited for the ranks to decide.");
+  Metric waited("cinch_waited_seconds_total", "counter", "How long they waited.");
   const Labels process = label("process", std::to_string(origin.process));
   info.add(process + "," + label("version", origin.version) + "," + label("host", origin.host), 1);
   started.add(process, origin.startedAt);
   written.add(process, origin.writtenAt);
-  return info.text() + started.text() + written.text();
+  waits.add(process, static_cast<double>(origin.waits));
+  waited.add(process, origin.waitedSeconds);
+  return info.text() + started.text() + written.text() + waits.text() + waited.text();
 }
 
 }  // namespace

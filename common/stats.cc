@@ -170,6 +170,8 @@ struct Report::State {
   mutable std::mutex mutex;
   std::list<CommStats> comms;
   std::mutex writing;  // two writers of one process share the temporary name
+  std::atomic<uint64_t> waits{0};
+  std::atomic<double> waitedSeconds{0};
 
   std::vector<CommFigures> figures() const {
     std::lock_guard lock(mutex);
@@ -180,8 +182,8 @@ struct Report::State {
 
   ReportOrigin origin() const {
     const char* batchJob = environmentVariable("SLURM_JOB_ID");
-    return {CINCH_VERSION, hostName(),  getpid(), batchJob == nullptr ? "" : batchJob,
-            startedAt,     secondsNow()};
+    return {CINCH_VERSION, hostName(),   getpid(), batchJob == nullptr ? "" : batchJob,
+            startedAt,     secondsNow(), waits,    waitedSeconds};
   }
 };
 
@@ -192,6 +194,11 @@ Report::~Report() = default;
 CommStats& Report::addComm(CommLabel label) {
   std::lock_guard lock(state_->mutex);
   return state_->comms.emplace_back(std::move(label));
+}
+
+void Report::setWaits(uint64_t count, double seconds) {
+  state_->waits = count;
+  state_->waitedSeconds = seconds;
 }
 
 std::string Report::text() const {

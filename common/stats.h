@@ -151,6 +151,8 @@ class Report {
   ~Report();
   // A new communicator's figures; lives as long as the report.
   CommStats& addComm(CommLabel label);
+  // Of the process, so far: ReportOrigin::waits.
+  void setWaits(uint64_t count, double seconds);
   std::string text() const;
   std::string json() const;
   // For Prometheus (metrics_format.h).

@@ -96,7 +96,8 @@ Json orNull(const std::string& text) {
 Json toJson(const ReportOrigin& origin) {
   return {{"version", origin.version},      {"host", origin.host},
           {"process", origin.process},      {"batch_job", orNull(origin.batchJob)},
-          {"started_at", origin.startedAt}, {"written_at", origin.writtenAt}};
+          {"started_at", origin.startedAt}, {"written_at", origin.writtenAt},
+          {"waits", origin.waits},          {"waited_seconds", origin.waitedSeconds}};
 }
 
 std::string originLine(const ReportOrigin& origin) {

@@ -16,6 +16,9 @@ struct ReportOrigin {
   std::string batchJob = {};  // of Slurm; empty: none
   double startedAt = 0;       // seconds since 1970
   double writtenAt = 0;
+  // How often calls of the program have waited for the ranks to decide, and how long in all.
+  uint64_t waits = 0;
+  double waitedSeconds = 0;
 };
 
 struct GuardValues {

@@ -12,7 +12,8 @@ namespace {
 
 using State = DecisionRecord::State;
 
-std::atomic<uint64_t> waits{0};
+std::atomic<uint64_t> nWaits{0};
+std::atomic<int64_t> waitedNs{0};
 
 }  // namespace
 
@@ -27,8 +28,25 @@ bool Decisions::isForked() const {
   return generation_ != forkGeneration();
 }
 
-uint64_t Decisions::nWaits() {
-  return waits.load();
+Decisions::Waits Decisions::waits() {
+  return {nWaits.load(), std::chrono::nanoseconds(waitedNs.load())};
+}
+
+// All waiting of programs is here, and counted. False where it is not met by the deadline.
+template <class Condition>
+bool Decisions::waitUntil(std::unique_lock<std::mutex>& lock, Deadline deadline,
+                          const Condition& isMet) {
+  if (isMet()) return true;
+  nWaits.fetch_add(1, std::memory_order_relaxed);
+  const Clock::time_point begin = Clock::now();
+  bool inTime = true;
+  if (deadline == kNoDeadline)
+    changed_.wait(lock, isMet);
+  else
+    inTime = changed_.wait_until(lock, deadline, isMet);
+  waitedNs.fetch_add((Clock::now() - begin) / std::chrono::nanoseconds(1),
+                     std::memory_order_relaxed);
+  return inTime;
 }
 
 Error Decisions::unknownOutcome() const {
@@ -39,11 +57,8 @@ Error Decisions::unknownOutcome() const {
 }
 
 Result<void> Decisions::awaitOutcome(std::unique_lock<std::mutex>& lock) {
-  if (record_.state() == State::marked) {
-    record_.noteWait();
-    waits.fetch_add(1, std::memory_order_relaxed);
-  }
-  changed_.wait(lock, [this] { return record_.state() != State::marked; });
+  if (record_.state() == State::marked) record_.noteWait();
+  waitUntil(lock, kNoDeadline, [this] { return record_.state() != State::marked; });
   return record_.state() == State::free ? Result<void>() : unknownOutcome();
 }
 
@@ -81,7 +96,7 @@ Result<bool> Decisions::isDecidedBeforeNext(uint64_t topic) {
   const GroupSuspended suspended;
   propose_(proposal, true);
   lock.lock();
-  changed_.wait(lock, [&] {
+  waitUntil(lock, kNoDeadline, [&] {
     isInForce = record_.isInForceAtNext(topic);
     return isInForce || record_.state() == State::inDoubt;
   });
@@ -102,13 +117,12 @@ Result<std::optional<Decision>> Decisions::await(uint64_t topic, Deadline deadli
     found = record_.findCommitted(topic);
     return found != nullptr || record_.isOver();
   };
-  bool inTime = changed_.wait_until(lock, deadline, isKnown);
+  bool inTime = waitUntil(lock, deadline, isKnown);
   if (!inTime && whenLate) {
     lock.unlock();
     whenLate();
     lock.lock();
-    changed_.wait(lock, isKnown);
-    inTime = true;
+    inTime = waitUntil(lock, kNoDeadline, isKnown);
   }
   if (found != nullptr) return std::optional(*found);
   if (record_.hasEnded()) return unknownOutcome();

@@ -2,6 +2,7 @@
 // any program waiting for another one: docs/agreement.md, "Decisions".
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -72,8 +73,12 @@ class Decisions {
   // How many calls the program makes in one training step: so far ahead is decided, where it has
   // had to wait.
   void setPeriod(uint64_t calls);
-  // How often a program of this process has waited before a mark, of all communicators.
-  static uint64_t nWaits();
+  // How often calls of this process have waited in here, of all communicators, and how long.
+  struct Waits {
+    uint64_t count = 0;
+    std::chrono::nanoseconds total{};
+  };
+  static Waits waits();
   // True where nothing will be decided any more: a rank has left, or this rank's connection is
   // gone. The last decisions stay in force.
   bool isOver() const;
@@ -88,6 +93,8 @@ class Decisions {
   bool isForked() const;
   Error unknownOutcome() const;
   Result<void> awaitOutcome(std::unique_lock<std::mutex>& lock);
+  template <class Condition>
+  bool waitUntil(std::unique_lock<std::mutex>& lock, Deadline deadline, const Condition& isMet);
   Result<void> settled(Result<void> taken);
   void dropMark();
 

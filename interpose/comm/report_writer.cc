@@ -15,6 +15,7 @@
 #include "common/param.h"
 #include "common/replace_file.h"
 #include "common/signals_blocked.h"
+#include "interpose/agree/decisions.h"
 #include "interpose/comm/rule_source.h"
 #include "interpose/comm/trace_log.h"
 #include "interpose/policy/policy.h"
@@ -118,6 +119,8 @@ void writeReport() {
   if (armedPid.load() != getpid()) return;  // never armed, or a forked child
   const Params& params = processParams().params;
   const std::string report = statsPath(params), metrics = metricsPath(params);
+  const Decisions::Waits waits = Decisions::waits();
+  processReport().setWaits(waits.count, std::chrono::duration<double>(waits.total).count());
   if (!report.empty()) warnOf(processReport().write(report));
   if (!metrics.empty()) warnOf(processReport().writeMetrics(metrics));
   if (const std::string trace = tracePath(params); !trace.empty()) warnOf(writeTrace(trace));

@@ -84,6 +84,16 @@ TEST(Report, JsonShowsWhatWasCounted) {
   EXPECT_NE(report.text().find("AllReduce fp32 Sum x 1000"), std::string::npos);
 }
 
+TEST(Report, ShowsHowLongCallsHaveWaited) {
+  Report report;
+  EXPECT_EQ(json::parse(report.json()).at("origin").at("waits"), 0);
+  report.setWaits(3, 0.25);
+  const json origin = json::parse(report.json()).at("origin");
+  EXPECT_EQ(origin.at("waits"), 3);
+  EXPECT_EQ(origin.at("waited_seconds"), 0.25);
+  EXPECT_NE(report.metrics().find("cinch_waits_total{process="), std::string::npos);
+}
+
 TEST(Report, WhatFewSlotsHaveIsRead) {
   Report report;
   SlotStats& slot = addExample(report).addSlot("slot", "auto", 0.1f);

@@ -108,8 +108,8 @@ OWN_PROCESS_TEST(DecisionsProcess, ARankKilledWhileItOwesItsAnswerIsWaitedForNoL
   std::atomic<bool> over{false};
   std::thread program([&] {
     // Until the other one's wish has arrived, its calls are free.
-    const uint64_t before = Decisions::nWaits();
-    while (Decisions::nWaits() == before && !over)
+    const uint64_t before = Decisions::waits().count;
+    while (Decisions::waits().count == before && !over)
       EXPECT_TRUE(ranks.rank0->decisions().claim().ok());
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));

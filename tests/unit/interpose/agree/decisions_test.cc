@@ -153,10 +153,10 @@ TEST_F(DecisionsTest, AGroupIsOpenedWhenNothingIsPromised) {
   });
   for (int group = 0; group < 2000; ++group) {
     enterGroup();
-    const uint64_t before = Decisions::nWaits();
+    const uint64_t before = Decisions::waits().count;
     for (int call = 0; call < 20; ++call)
       for (const auto& rank : ranks) ASSERT_TRUE(rank->decisions().claim().ok());
-    EXPECT_EQ(Decisions::nWaits(), before) << "with the group open";
+    EXPECT_EQ(Decisions::waits().count, before) << "with the group open";
     leaveGroup();
   }
   isOver = true;
