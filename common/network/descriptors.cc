@@ -35,8 +35,8 @@ Result<void> haveSpareDescriptors(size_t nMore) {
   if (areSpare(limit, nMore)) return {};
   if (limit >= kFewestDescriptors && areSpare(limit, 0))
     return errorf(Status::systemError,
-                  "this process may open %zu descriptors only, of which %zu more would be needed: "
-                  "raise ulimit -n",
+                  "of the %zu descriptors that this process may open, more than half would be in "
+                  "use when NCCL has opened some %zu more for this: raise ulimit -n",
                   limit, nMore);
   if (limit < kFewestDescriptors)
     return errorf(Status::systemError,

@@ -251,10 +251,11 @@ void Communicator::beginToConnect(const std::vector<Operation>& operations) {
   }
 }
 
-void Communicator::awaitConnections(const std::vector<Operation>& operations) {
-  for (const Operation& operation : operations) {
-    if (isPointToPoint(operation.kind)) connections_->await(connections_->channelOf(operation));
-  }
+bool Communicator::isConnecting(const std::vector<Operation>& operations) {
+  return std::ranges::any_of(operations, [&](const Operation& operation) {
+    return isPointToPoint(operation.kind) &&
+           Connections::isOpening(connections_->channelOf(operation));
+  });
 }
 
 void Communicator::flush() {

@@ -58,11 +58,13 @@ class Communicator {
   // Fails where the communicator takes no communication any more.
   Result<void> checkOpen(const char* function) const;
 
-  // Connects this rank to those that `operations` send to and receive from, where it is not yet.
-  // beginToConnect() for all communicators of a group comes before awaitConnections() of any. That
-  // waits until the peers' programs do the same, or the communicator fails or is aborted.
+  // Begins to connect this rank to those that `operations` send to and receive from, where it is
+  // not yet; and whether that goes on: until the peers' programs receive what is sent, and send
+  // what is received, or the communicator ends.
   void beginToConnect(const std::vector<Operation>& operations);
-  void awaitConnections(const std::vector<Operation>& operations);
+  bool isConnecting(const std::vector<Operation>& operations);
+  // It takes no operations any more.
+  bool hasEnded() const { return !progress_->isRunning(); }
 
   // Null before the set-up has ended.
   ProgressThread* progress() const { return connected_.load() ? progress_.get() : nullptr; }

@@ -116,32 +116,16 @@ const Channel& Connections::channelOf(const Operation& transfer) {
   return receiveFrom(transfer.peer);
 }
 
-// Under the lock, so that nobody looks at the channel and then misses this.
-void Connections::noteOpened() {
-  wakeup_->notify();
-  const std::lock_guard lock(mutex_);
-  opened_.notify_all();
-}
-
-void Connections::await(const Channel& channel) {
-  std::unique_lock lock(mutex_);
-  opened_.wait(lock, [&] {
-    const Result<bool> open = channel.openState();
-    return gaveUp_ || !open || open.value();
-  });
-}
-
-void Connections::giveUp() {
-  const std::lock_guard lock(mutex_);
-  gaveUp_ = true;
-  opened_.notify_all();
+bool Connections::isOpening(const Channel& channel) {
+  const Result<bool> open = channel.openState();
+  return open && !open.value();
 }
 
 void Connections::open(SendChannel& channel) {
   if (!channel.claim()) return;
   service_.retry([this, &channel] {
     if (!channel.tryOpen()) return false;
-    noteOpened();
+    wakeup_->notify();
     return true;
   });
 }
@@ -150,7 +134,7 @@ void Connections::open(ReceiveChannel& channel) {
   if (!channel.claim()) return;
   service_.retry([this, &channel] {
     if (!tryAccept(channel)) return false;
-    noteOpened();
+    wakeup_->notify();
     return true;
   });
 }

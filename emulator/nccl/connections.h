@@ -2,9 +2,7 @@
 // for sends and receives, opened at first use.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "common/result.h"
@@ -44,10 +42,8 @@ class Connections {
   ReceiveChannel& receiveFrom(int peer);
   // The same for a send or receive.
   const Channel& channelOf(const Operation& transfer);
-  // Waits until the channel is open or has failed, or giveUp() is called.
-  void await(const Channel& channel);
-  // Ends every await(), also those to come. From any thread.
-  void giveUp();
+  // Whether the channel is still to open, or to fail.
+  static bool isOpening(const Channel& channel);
   // Null where there is one rank only.
   SendChannel* ringOut() { return ringOut_.get(); }
   ReceiveChannel* ringIn() { return ringIn_.get(); }
@@ -62,7 +58,6 @@ class Connections {
   void open(ReceiveChannel& channel);
   bool tryAccept(ReceiveChannel& channel);
   bool hasLeft(int peer) const;
-  void noteOpened();
   void closeAll();
 
   Network network_;

@@ -1,13 +1,18 @@
 #include "emulator/nccl/launch.h"
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
+#include <thread>
 
 #include "emulator/nccl/debug.h"
 #include "emulator/nccl/plan.h"
 
 namespace cinch::emulator {
 namespace {
+
+// Short beside the time in which the service thread connects.
+constexpr std::chrono::microseconds kConnectPollTime{100};
 
 // Where a stream stops: for the plans of these batches.
 struct Stop {
@@ -226,10 +231,16 @@ Result<void> record(const std::vector<Batch>& batches, cudaGraph_t graph) {
   return markAll(batches, true);
 }
 
-// As NCCL does before it launches or records anything: once for each peer and direction.
+// As NCCL does before it launches or records anything: once for each peer and direction. Where one
+// communicator of a group ends, none is waited for.
 void connectPeers(const std::vector<Batch>& batches) {
   for (const Batch& batch : batches) batch.communicator->beginToConnect(batch.operations);
-  for (const Batch& batch : batches) batch.communicator->awaitConnections(batch.operations);
+  const auto isConnecting = [](const Batch& it) {
+    return it.communicator->isConnecting(it.operations);
+  };
+  const auto hasEnded = [](const Batch& it) { return it.communicator->hasEnded(); };
+  while (std::ranges::any_of(batches, isConnecting) && std::ranges::none_of(batches, hasEnded))
+    std::this_thread::sleep_for(kConnectPollTime);
 }
 
 }  // namespace

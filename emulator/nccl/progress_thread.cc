@@ -54,7 +54,6 @@ void ProgressThread::fail(const Error& error) {
   error_.compare_exchange_strong(none, static_cast<ncclResult_t>(error.status));
   report(error);
   wakeup_->notify();
-  connections_.giveUp();
   const std::lock_guard lock(mutex_);
   idle_.notify_all();
 }
@@ -62,7 +61,6 @@ void ProgressThread::fail(const Error& error) {
 void ProgressThread::stop() {
   stopping_.store(true);
   wakeup_->notify();
-  connections_.giveUp();
   std::lock_guard lock(joinMutex_);
   if (thread_.joinable()) thread_.join();
 }

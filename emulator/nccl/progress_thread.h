@@ -34,11 +34,12 @@ class ProgressThread {
 
   // ncclSuccess, or what the first failure was.
   ncclResult_t error() const { return error_.load(); }
+  // Whether it takes plans.
+  bool isRunning() const { return !stopping_.load() && error() == ncclSuccess; }
 
  private:
   void run();
   std::shared_ptr<Plan> nextPlan();
-  bool isRunning() const { return !stopping_.load() && error() == ncclSuccess; }
   Result<void> carryOut(const Plan& plan);
   void waitToMove(const PlanRun& run, Clock::time_point lastMove);
   void sleepUntilReady();

@@ -117,9 +117,10 @@ Result<void> AgreementSession::vote(size_t who, const Vote& vote) {
 }
 
 Result<void> AgreementSession::retract(size_t who, const Retraction& retraction) {
-  std::vector<Decision> outcomes;
-  CINCH_TRY(votes_.retract(who, retraction, outcomes));
-  return decideAll(std::move(outcomes));
+  const auto taken = votes_.retract(who, retraction);
+  CINCH_TRY(taken);
+  if (taken.value()) broadcasts_.push_back(Missed{retraction.topic});
+  return {};
 }
 
 Result<void> AgreementSession::decideAll(std::vector<Decision> decisions) {

@@ -415,12 +415,23 @@ Message readRetraction(Reader& in) {
   return message;
 }
 
+void write(const Missed& message, Writer& out) {
+  out.integer(message.topic);
+}
+
+Message readMissed(Reader& in) {
+  Missed message;
+  message.topic = in.integer<uint64_t>();
+  in.end();
+  return message;
+}
+
 using ReadFunction = Message (*)(Reader&);
 constexpr ReadFunction kReaders[] = {
     readHello,        readInitialised, readVote,    readEmpty<Acknowledged>,
     readRejected,     readVerdict,     readFigures, readProposal,
     readPrepare,      readPrepared,    readCommit,  readWithdraw,
-    readEmpty<Leave>, readRetraction};
+    readEmpty<Leave>, readRetraction,  readMissed};
 static_assert(std::size(kReaders) == std::variant_size_v<Message>);
 
 }  // namespace

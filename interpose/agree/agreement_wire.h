@@ -55,6 +55,11 @@ struct Vote {
 struct Retraction {
   uint64_t topic = 0;
 };
+// Server to rank: a vote was taken back. The no is in force on all ranks from no call on, so that
+// it needs no promises.
+struct Missed {
+  uint64_t topic = 0;
+};
 
 // What a rank measured: the ranks learn the smallest of each figure.
 struct Figures {
@@ -115,7 +120,7 @@ uint64_t childNonce(uint64_t parent, uint64_t ordinal, int64_t part);
 using Bytes = std::vector<uint8_t>;
 using Message =
     std::variant<HelloMessage, Initialised, Vote, Acknowledged, Rejected, Verdict, Figures,
-                 Proposal, Prepare, Prepared, Commit, Withdraw, Leave, Retraction>;
+                 Proposal, Prepare, Prepared, Commit, Withdraw, Leave, Retraction, Missed>;
 
 // Two processes have one connection, whatever the number of their ranks and communicators: a
 // channel is what one rank of the connecting process has to do with one session. That process

@@ -115,7 +115,7 @@ Result<std::optional<Decision>> Decisions::await(uint64_t topic, Deadline deadli
   const Decision* found = nullptr;
   const auto isKnown = [&] {
     found = record_.findCommitted(topic);
-    return found != nullptr || record_.isOver();
+    return found != nullptr || record_.isOver() || missed_.contains(topic);
   };
   bool inTime = waitUntil(lock, deadline, isKnown);
   if (!inTime && whenLate) {
@@ -124,6 +124,7 @@ Result<std::optional<Decision>> Decisions::await(uint64_t topic, Deadline deadli
     lock.lock();
     inTime = waitUntil(lock, kNoDeadline, isKnown);
   }
+  missed_.erase(topic);
   if (found != nullptr) return std::optional(*found);
   if (record_.hasEnded()) return unknownOutcome();
   if (inTime) return std::optional<Decision>();
@@ -134,6 +135,12 @@ void Decisions::setPeriod(uint64_t calls) {
   if (isForked()) return;
   const std::lock_guard lock(mutex_);
   record_.setPeriod(calls);
+}
+
+bool Decisions::isInDoubt() const {
+  if (isForked()) return true;
+  const std::lock_guard lock(mutex_);
+  return record_.hasEnded() && record_.isMarked();
 }
 
 bool Decisions::isOver() const {
@@ -161,6 +168,12 @@ Result<void> Decisions::receive(const Commit& message) {
 Result<void> Decisions::receive(const Withdraw& message) {
   const std::lock_guard lock(mutex_);
   return settled(record_.withdraw(message));
+}
+
+void Decisions::receive(const Missed& message) {
+  const std::lock_guard lock(mutex_);
+  missed_.insert(message.topic);
+  changed_.notify_all();
 }
 
 Result<void> Decisions::settled(Result<void> taken) {

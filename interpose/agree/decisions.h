@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "common/network/socket.h"
@@ -17,6 +18,7 @@
 
 namespace cinch {
 
+struct Missed;
 struct Proposal;
 
 // A call of this rank's, and the decisions that are in force from it on and were not before.
@@ -63,10 +65,10 @@ class Decisions {
   void decideSoon(uint64_t topic);
 
   // Waits until `topic` is decided, from whatever call on, for those that follow it at a call that
-  // they agree on otherwise. None where nothing will be decided any more; an error where that is
-  // not known in time, or this rank's connection has ended, so that others may know more. claim()
-  // gives it all the same. With `whenLate` it is no error that the deadline passes: that is called,
-  // and is to see to it that the ranks decide, which is then waited for.
+  // they agree on otherwise. None where it will not be, on any rank: nothing is decided any more,
+  // or a vote was taken back. An error where that is not known in time, or this rank's connection
+  // has ended. claim() gives it all the same. With `whenLate` it is no error that the deadline
+  // passes: that is called, and is to take a vote back; what comes of that is then waited for.
   Result<std::optional<Decision>> await(uint64_t topic, Deadline deadline,
                                         const std::function<void()>& whenLate = {});
 
@@ -79,6 +81,9 @@ class Decisions {
     std::chrono::nanoseconds total{};
   };
   static Waits waits();
+  // True where this rank had promised a call when its connection ended: the others may have decided
+  // something that it does not know.
+  bool isInDoubt() const;
   // True where nothing will be decided any more: a rank has left, or this rank's connection is
   // gone. The last decisions stay in force.
   bool isOver() const;
@@ -87,6 +92,7 @@ class Decisions {
   Result<std::optional<Prepared>> receive(const Prepare& message);
   Result<void> receive(const Commit& message);
   Result<void> receive(const Withdraw& message);
+  void receive(const Missed& message);
   void end();
 
  private:
@@ -104,7 +110,8 @@ class Decisions {
   mutable std::mutex mutex_;  // held by nobody who waits or sends
   std::condition_variable changed_;
   DecisionRecord record_;
-  bool hasMark_ = false;  // the process has one for this promise
+  std::set<uint64_t> missed_;  // topics on which votes were taken back, until they are asked for
+  bool hasMark_ = false;       // the process has one for this promise
 };
 
 }  // namespace cinch

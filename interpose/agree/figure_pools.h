@@ -10,6 +10,7 @@
 #include "common/network/socket.h"
 #include "common/result.h"
 #include "interpose/agree/agreement_wire.h"
+#include "interpose/agree/attendance.h"
 
 namespace cinch {
 
@@ -17,12 +18,6 @@ namespace cinch {
 inline constexpr size_t kMaxOpenPools = 16384;
 // How long after the first rank's figures the others' are waited for.
 inline constexpr std::chrono::seconds kPoolTime{10};
-
-// The ranks that a session has, and how many of them have not left.
-struct Attendance {
-  size_t nMembers = 0;
-  size_t present = 0;
-};
 
 class FigurePools {
  public:

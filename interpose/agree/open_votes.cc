@@ -16,7 +16,7 @@ Result<void> OpenVotes::add(size_t who, bool isRankZero, const Vote& vote, Atten
   topic.allYes = topic.allYes && vote.yes;
   if (isRankZero) topic.bytes = vote.bytes;
   if (topic.votes < now.present) return {};
-  if (!topic.isOver) {
+  if (!topic.isMissed) {
     Decision outcome{vote.topic, {static_cast<uint8_t>(topic.allYes ? 1 : 0)}};
     outcome.bytes.insert(outcome.bytes.end(), topic.bytes.begin(), topic.bytes.end());
     out.push_back(std::move(outcome));
@@ -26,15 +26,13 @@ Result<void> OpenVotes::add(size_t who, bool isRankZero, const Vote& vote, Atten
 }
 
 // The topic stays until all have voted: who comes later is not the first to vote on a new one.
-Result<void> OpenVotes::retract(size_t who, const Retraction& retraction,
-                                std::vector<Decision>& out) {
+Result<bool> OpenVotes::retract(size_t who, const Retraction& retraction) {
   const auto found = topics_.find(retraction.topic);
-  if (found == topics_.end() || found->second.isOver) return {};  // it has been decided
+  if (found == topics_.end() || found->second.isMissed) return false;  // it has been decided
   if (!found->second.voted[who])
     return errorf(Status::remoteError, "it takes back a vote that it has not given");
-  found->second.isOver = true;
-  out.push_back({retraction.topic, {0}});
-  return {};
+  found->second.isMissed = true;
+  return true;
 }
 
 }  // namespace cinch

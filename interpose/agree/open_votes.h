@@ -8,7 +8,7 @@
 
 #include "common/result.h"
 #include "interpose/agree/agreement_wire.h"
-#include "interpose/agree/figure_pools.h"
+#include "interpose/agree/attendance.h"
 
 namespace cinch {
 
@@ -20,8 +20,9 @@ class OpenVotes {
   // the member breaks the protocol.
   Result<void> add(size_t member, bool isRankZero, const Vote& vote, Attendance now,
                    std::vector<Decision>& out);
-  // The member waits no longer for the others: where these have not all voted, it is a no.
-  Result<void> retract(size_t member, const Retraction& retraction, std::vector<Decision>& out);
+  // The member waits no longer for the others. True where these have not all voted: it is a no, and
+  // all are to be told.
+  Result<bool> retract(size_t member, const Retraction& retraction);
   // Nothing will come of them.
   void clear() { topics_.clear(); }
 
@@ -30,8 +31,8 @@ class OpenVotes {
     std::vector<bool> voted;  // by member
     size_t votes = 0;
     bool allYes = true;
-    Bytes bytes{};        // rank 0's
-    bool isOver = false;  // decided, as a rank has taken its vote back; some are still to vote
+    Bytes bytes{};          // rank 0's
+    bool isMissed = false;  // a rank has taken its vote back; some are still to vote
   };
 
   std::map<uint64_t, Topic> topics_;

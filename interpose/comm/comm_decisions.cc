@@ -108,26 +108,23 @@ bool CommDecisions::arrive(uint64_t topic, uint64_t call) {
 }
 
 Result<bool> CommDecisions::haveMet(uint64_t topic, uint64_t call, Deadline patience) {
-  if (letsNcclWait()) return true;
-  const auto outcome = awaitMeeting(topic, patience);
-  CINCH_TRY(outcome);
-  const auto voted = outcome.value() ? outcomeOf(*outcome.value()) : std::nullopt;
-  if (voted && voted->allYes) return true;
-  meetings_.missed(call);
-  return false;
-}
-
-// The others may have given up before this rank came, and its claim() been told so.
-Result<std::optional<CommDecisions::Bytes>> CommDecisions::awaitMeeting(uint64_t topic,
-                                                                        Deadline patience) {
-  if (auto known = inForce_.extract(topic); !known.empty())
-    return std::optional(std::move(known.mapped().bytes));
-  auto decided = channel_->decisions().await(
-      topic, patience, [&] { static_cast<void>(channel_->retractVote(topic)); });
-  CINCH_TRY(decided);
-  if (!decided.value()) return std::optional<Bytes>();
-  awaited_.insert(topic);
-  return std::optional(std::move(decided.value()->bytes));
+  bool haveMet = letsNcclWait();
+  if (!haveMet) {
+    const auto decided = channel_->decisions().await(
+        topic, patience, [&] { static_cast<void>(channel_->retractVote(topic)); });
+    // Nothing has been decided without this rank's promise.
+    const bool isKnown = decided.ok() || !channel_->decisions().isInDoubt();
+    if (!isKnown) return decided.error();
+    const auto outcome =
+        decided.ok() && decided.value() ? outcomeOf(decided.value()->bytes) : std::nullopt;
+    haveMet = outcome && outcome->allYes;
+    if (outcome) awaited_.insert(topic);
+  }
+  if (haveMet)
+    meetings_.met();
+  else
+    meetings_.missed(call);
+  return haveMet;
 }
 
 bool CommDecisions::follows(uint64_t topic, uint64_t call) {

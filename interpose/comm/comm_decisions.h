@@ -47,12 +47,15 @@ class CommDecisions {
   // The outcome of a vote. Where it is replayed, all ranks have voted yes now, too: that is waited
   // for. An error where it cannot be known.
   Result<std::optional<VoteOutcome>> takeVote(uint64_t topic, uint64_t call);
+
+  Meetings& meetings() { return meetings_; }
+  // A call of that number was made, and is not compressed yet.
+  void noteUnready(uint64_t call) { meetings_.note(call, period_, Clock::now()); }
   // For what makes NCCL wait for other ranks, which all do at `call`: that this rank is there,
   // false where it can no longer tell the others; and then, once, whether all are, which is the
   // same on all ranks. Who has waited until `patience` goes on, and so do the others. An error
   // where others may know more. Where calls wait anyhow, or decisions are replayed, nobody is
   // waited for here.
-  Meetings& meetings() { return meetings_; }
   bool arrive(uint64_t topic, uint64_t call);
   Result<bool> haveMet(uint64_t topic, uint64_t call, Deadline patience);
 
@@ -77,7 +80,6 @@ class CommDecisions {
 
   bool isInForce(uint64_t topic, uint64_t call) const;
   bool letsNcclWait() const { return waits_ || isReplayed(); }
-  Result<std::optional<Bytes>> awaitMeeting(uint64_t topic, Deadline patience);
   Result<std::optional<Bytes>> awaitNow(uint64_t topic);
   void keep(uint64_t call, uint64_t topic, Bytes bytes);
   void noteEnd();

@@ -6,7 +6,6 @@
 #include <bit>
 #include <chrono>
 #include <cstdint>
-#include <optional>
 
 #include "common/network/socket.h"
 
@@ -18,19 +17,24 @@ class Meetings {
  public:
   bool mayBeAt(uint64_t call) const { return call >= next_; }
 
-  // Where the ranks have not met they try again when they have made twice as many calls, at a power
-  // of two: a program whose ranks are never together waits a few dozen times in its life. At the
-  // first ones a rank may still have to load what the others have loaded.
-  void missed(uint64_t call) { next_ = std::max(kFirstRepeat, std::bit_ceil(call + 1)); }
+  // Where the ranks have not met they try again at a call whose number is a power of two, or after
+  // that: a program whose ranks are never together waits a few dozen times in its life.
+  void missed(uint64_t call) { next_ = std::bit_ceil(call + 1); }
 
-  // A call of `slot`, which gets ready. The first slot of all shows how long a step is. Not any
-  // more once a rank has waited in vain: that made its step longer, and those of the others.
-  void note(uint64_t slot, Clock::time_point now) {
+  void met() { haveMet_ = true; }
+  // NCCL has connected the ranks for some slot, and most others need no other connections.
+  bool haveMet() const { return haveMet_; }
+
+  // A call is made that is not compressed yet, in a program that makes `period` in a step, 0 where
+  // that is not known. Not measured any more once a rank has waited in vain: that made its step
+  // longer, and those of the others.
+  void note(uint64_t call, uint64_t period, Clock::time_point now) {
     if (next_ != 0) return;
-    if (!measured_) measured_ = slot;
-    if (measured_ != slot) return;
-    if (last_ != Clock::time_point()) longestStep_ = std::max(longestStep_, now - last_);
-    last_ = now;
+    if (isStepOpen_ && call - stepBegin_ < period) return;
+    if (isStepOpen_) longestStep_ = std::max(longestStep_, now - stepBegan_);
+    isStepOpen_ = true;
+    stepBegin_ = call;
+    stepBegan_ = now;
   }
 
   // The programs of a job are hardly a step apart.
@@ -38,14 +42,15 @@ class Meetings {
     return std::clamp<Clock::duration>(2 * longestStep_, kLeast, kMost);
   }
 
- private:
-  static constexpr uint64_t kFirstRepeat = 64;
   // As much as a busy machine may hold up a program; and of a first step, which compiles.
   static constexpr std::chrono::seconds kLeast{1}, kMost{60};
 
+ private:
   uint64_t next_ = 0;
-  std::optional<uint64_t> measured_;  // the slot
-  Clock::time_point last_{};
+  bool haveMet_ = false;
+  bool isStepOpen_ = false;
+  uint64_t stepBegin_ = 0;  // call
+  Clock::time_point stepBegan_{};
   Clock::duration longestStep_{};
 };
 

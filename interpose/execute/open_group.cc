@@ -19,12 +19,13 @@ thread_local std::vector<std::unique_ptr<OpenGroup>> openGroups;
 Result<bool> step(BatchItem& item) {
   CINCH_TRY(awaitLaunch(*item.comm));
   endMeasured(item.comm, item.exam, item.call, item.isPlaced);
+  item.comm->decisions.noteUnready(item.number);
   if (!item.takesStep) return false;
   return takeNextStep(*item.comm, *item.slot, item.number, item.call.stream);
 }
 
-// Of each communicator the item of its earliest call. They connect one after another, whether or
-// not a rank has put their calls into one group.
+// Of each communicator one slot. They connect one after another, whether or not a rank has put
+// their calls into one group.
 std::vector<BatchItem> takeFirstOfEach(std::vector<BatchItem>& items) {
   std::vector<BatchItem> first, rest;
   for (BatchItem& item : items) {
@@ -36,18 +37,33 @@ std::vector<BatchItem> takeFirstOfEach(std::vector<BatchItem>& items) {
   return first;
 }
 
-// The ranks of one thread have all arrived before it waits for others.
-ncclResult_t connectWhereMet(std::vector<BatchItem>& items, const RealNccl& real) {
+// Leaves those whose ranks are at their calls. The ranks of one thread have all arrived before it
+// waits for others.
+ncclResult_t keepWhereMet(std::vector<BatchItem>& items) {
   ncclResult_t result = ncclSuccess;
+  const Clock::time_point begin = Clock::now();
+  Deadline latest = kNoDeadline;
   std::erase_if(items, [&](BatchItem& item) {
-    return !item.comm->decisions.meetings().mayBeAt(item.number) ||
+    return item.comm->hasFailed() || !item.comm->decisions.meetings().mayBeAt(item.number) ||
            !arriveToConnect(*item.comm, *item.slot, item.number);
   });
   std::erase_if(items, [&](BatchItem& item) {
-    const auto met = haveMetToConnect(*item.comm, *item.slot, item.number);
+    const Deadline patience = begin + item.comm->decisions.meetings().patience();
+    const auto met =
+        haveMetToConnect(*item.comm, *item.slot, item.number, std::min(patience, latest));
     if (!met.ok()) result = item.comm->fail(met.error());
-    return !met.ok() || !met.value();
+    const bool hasMet = met.ok() && met.value();
+    // Others are in NCCL from now on, and may have to come to what is waited for here.
+    if (hasMet) latest = std::min(latest, Clock::now() + Meetings::kLeast);
+    return !hasMet;
   });
+  // What has ended meanwhile does not end the others.
+  std::erase_if(items, [&](const BatchItem& item) { return item.comm->hasFailed(); });
+  return result;
+}
+
+ncclResult_t connectWhereMet(std::vector<BatchItem>& items, const RealNccl& real) {
+  const ncclResult_t result = keepWhereMet(items);
   if (items.empty()) return result;
   const ncclResult_t ran = Batch(items, real).run(false);
   if (!isFine(ran)) return ran;
@@ -275,7 +291,7 @@ ncclResult_t prepareAll(std::span<BatchItem> unready, const RealNccl& real, nccl
   while (!toConnect.empty()) {
     std::vector<BatchItem> next = takeFirstOfEach(toConnect);
     const ncclResult_t ran = connectWhereMet(next, real);
-    if (isFine(result)) result = ran;
+    if (isFine(result) && !isFine(ran)) result = ran;
   }
   return result;
 }

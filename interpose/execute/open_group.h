@@ -133,7 +133,8 @@ class OpenGroup {
 BatchItem unreadyItem(const std::shared_ptr<CommState>& comm, const CommState::Decision& decision,
                       const Collective& call);
 // Takes the next step of slots whose calls have passed and been launched; connects those that want
-// it, all at once. `result` is what NCCL said of those calls; returns what the program is told.
+// it, one of each communicator at a time, where the ranks meet, which may be waited for. `result`
+// is what NCCL said of those calls; returns what the program is told.
 ncclResult_t prepareAll(std::span<BatchItem> unready, const RealNccl& real, ncclResult_t result);
 
 }  // namespace cinch

@@ -2,6 +2,7 @@
 
 #include "common/log.h"
 #include "common/network/descriptors.h"
+#include "interpose/agree/decisions.h"
 #include "interpose/comm/memory_reserve.h"
 #include "interpose/comm/topic.h"
 #include "interpose/execute/judgement.h"
@@ -39,7 +40,7 @@ Result<std::optional<VoteOutcome>> yesOf(CommState& comm, Slot& slot, uint64_t t
 }
 
 // Moves on where all ranks have their memory, as is in force at `call`.
-Result<void> allocatedByAll(CommState& comm, Slot& slot, uint64_t call) {
+Result<void> followAllocation(CommState& comm, Slot& slot, uint64_t call) {
   const auto allAllocated = yesOf(comm, slot, allocationTopic(slot), call);
   CINCH_TRY(allAllocated);
   if (!allAllocated.value()) return {};
@@ -49,7 +50,8 @@ Result<void> allocatedByAll(CommState& comm, Slot& slot, uint64_t call) {
 }
 
 // What NCCL opens for sends and receives to and from one peer: 2 channels each way (2.28,
-// paths.cc), and over its sockets 2 descriptors for each, more where NCCL_NSOCKS_PERTHREAD says so.
+// paths.cc), and over its sockets 1 or 2 descriptors for each; 17 on the NICs of AWS, where limits
+// are high.
 constexpr size_t kDescriptorsOfAPeer = 8;
 
 size_t peersOf(const CommState& comm, const Slot& slot) {
@@ -62,7 +64,9 @@ void allocate(CommState& comm, Slot& slot, CUstream_st* stream) {
   const DeviceTable& device = *comm.resources.device;
   const RelaxedCapture relaxed(device);
   const CurrentDevice current(device, comm.resources.cudaDevice);
-  Result<void> done = haveSpareDescriptors(kDescriptorsOfAPeer * peersOf(comm, slot));
+  const bool isConnected = comm.decisions.meetings().haveMet();
+  Result<void> done =
+      haveSpareDescriptors(isConnected ? 0 : kDescriptorsOfAPeer * peersOf(comm, slot));
   if (done.ok())
     done =
         comm.workspace.reserve(device, slot.roomBytes(), slot.checkup ? slot.plan.inputBytes() : 0);
@@ -100,11 +104,10 @@ Result<bool> isReady(CommState& comm, Slot& slot, uint64_t call) {
 }
 
 Result<bool> takeNextStep(CommState& comm, Slot& slot, uint64_t call, CUstream_st* stream) {
-  comm.decisions.meetings().note(slot.identity, Clock::now());
   if (slot.phase == SlotPhase::idle)
     allocate(comm, slot, stream);
   else if (slot.phase == SlotPhase::allocated)
-    CINCH_TRY(allocatedByAll(comm, slot, call));
+    CINCH_TRY(followAllocation(comm, slot, call));
   return slot.phase == SlotPhase::allocatedByAll && comm.decisions.meetings().mayBeAt(call);
 }
 
@@ -112,15 +115,14 @@ bool arriveToConnect(CommState& comm, Slot& slot, uint64_t call) {
   return comm.decisions.arrive(meetingTopic(slot, call), call);
 }
 
-Result<bool> haveMetToConnect(CommState& comm, Slot& slot, uint64_t call) {
-  const Clock::duration patience = comm.decisions.meetings().patience();
-  const auto met = comm.decisions.haveMet(meetingTopic(slot, call), call, Clock::now() + patience);
-  if (met.ok() && !met.value())
-    CINCH_INFO("EXEC",
-               "%s: %s: the programs of the ranks were not at the same call within %.1f s, which "
-               "NCCL needs to connect them; it passes, and they try again later",
-               comm.name.c_str(), slot.name.c_str(),
-               std::chrono::duration<double>(patience).count());
+Result<bool> haveMetToConnect(CommState& comm, Slot& slot, uint64_t call, Deadline patience) {
+  const auto met = comm.decisions.haveMet(meetingTopic(slot, call), call, patience);
+  if (met.ok() && !met.value() && !comm.agreement().decisions().isOver())
+    CINCH_INFO(
+        "EXEC",
+        "%s: %s passes: NCCL has to connect the ranks for it, which takes all their programs "
+        "to be at the same call, and one has not come in time; they try again later",
+        comm.name.c_str(), slot.name.c_str());
   return met;
 }
 

@@ -23,12 +23,12 @@ Result<bool> isReady(CommState& comm, Slot& slot, uint64_t call);
 // connect: the caller then meets the other ranks.
 Result<bool> takeNextStep(CommState& comm, Slot& slot, uint64_t call, CUstream_st* stream);
 
-// This rank is at `call`, after which NCCL is to connect the ranks, false where it cannot tell the
-// others; and whether all are, which may be waited for. A thread that drives several ranks arrives
-// with all before it waits for any. Where they have met, the caller runs the slot's messages once,
-// whatever they hold, and calls connected().
+// This rank is at `call`, after which NCCL is to connect the ranks: false where it cannot tell the
+// others. And whether all are, which is waited for until `patience`. A thread that drives several
+// ranks arrives with all before it waits for any. Where they have met, the caller runs the slot's
+// messages once, whatever they hold, and calls connected().
 bool arriveToConnect(CommState& comm, Slot& slot, uint64_t call);
-Result<bool> haveMetToConnect(CommState& comm, Slot& slot, uint64_t call);
+Result<bool> haveMetToConnect(CommState& comm, Slot& slot, uint64_t call, Deadline patience);
 void connected(const std::shared_ptr<CommState>& comm, Slot& slot);
 
 // The calls of `slot` are not to be compressed after all, as all ranks know at this call. It has

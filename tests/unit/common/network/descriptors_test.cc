@@ -37,7 +37,7 @@ TEST_F(DescriptorsDeathTest, MustBePlenty) {
 TEST_F(DescriptorsDeathTest, MustBePlentyForWhatIsToCome) {
   const ::testing::ExitedWithCode good(0);
   EXPECT_EXIT(judge(1024, 1024, 0, true, "", 400), good, "");
-  EXPECT_EXIT(judge(1024, 1024, 0, false, "600 more would be needed", 600), good, "");
+  EXPECT_EXIT(judge(1024, 1024, 0, false, "some 600 more", 600), good, "");
   EXPECT_EXIT(judge(1024, 2048, 0, true, "", 600), good, "");
   EXPECT_EXIT(judge(1024, 1024, 520, false, "half of the 1024", 600), good, "");
 }

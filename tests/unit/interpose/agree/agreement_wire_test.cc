@@ -68,8 +68,10 @@ Message sample(size_t type) {
       return Withdraw{21, kNoOrdinal};
     case 12:
       return Leave{};
-    default:
+    case 13:
       return Retraction{23};
+    default:
+      return Missed{24};
   }
 }
 constexpr size_t kTypes = std::variant_size_v<Message>;
@@ -145,6 +147,7 @@ TEST(AgreementWire, WhatDecidesComesBack) {
   const auto withdraw = decoded<Withdraw>(encodeMessage(sample(11)));
   EXPECT_TRUE(withdraw.round == 21 && withdraw.openBelow == kNoOrdinal);
   EXPECT_EQ(decoded<Retraction>(encodeMessage(sample(13))).topic, 23u);
+  EXPECT_EQ(decoded<Missed>(encodeMessage(sample(14))).topic, 24u);
 }
 
 // Sums of them would begin again at 0.
