@@ -20,13 +20,19 @@ bool DecisionRounds::isToBeDecided(uint64_t topic) const {
 
 Result<void> DecisionRounds::add(Decision decision, uint64_t at) {
   if (isOver_) return {};
-  if (at != kNoOrdinal) wanted_ = std::min(wanted_.value_or(at), at);
+  if (at != kNoOrdinal) want(at);
   // The outcome of the round that is under way answers both.
   if (isToBeDecided(decision.topic)) return {};
   if (pending_.size() == kMaxPendingDecisions)
     return errorf(Status::remoteError, "more than %zu open decisions", kMaxPendingDecisions);
   pending_.push_back(std::move(decision));
   return {};
+}
+
+// A rank that wants more than one is wrong.
+void DecisionRounds::want(uint64_t ordinal) {
+  wanted_.insert(ordinal);
+  if (wanted_.size() > nMembers_) wanted_.erase(std::prev(wanted_.end()));
 }
 
 // As many as a message holds, one at least.
@@ -46,14 +52,13 @@ std::vector<Decision> DecisionRounds::takePending() {
 // What is known of the ranks may be old: then they refuse, and say where they are.
 uint64_t DecisionRounds::nextOrdinal() const {
   const uint64_t margin = std::max<uint64_t>(margin_, 1);
-  return wanted_.value_or(highest_ + lead_ * margin + margin - 1);
+  return wanted_.empty() ? highest_ + lead_ * margin + margin - 1 : *wanted_.begin();
 }
 
 void DecisionRounds::begin(std::vector<Message>& out) {
   if (isOver_ || round_ || pending_.empty() || due_ != kNoDeadline) return;
-  round_ = Round{.ordinal = nextOrdinal(),
-                 .wanted = std::exchange(wanted_, std::nullopt),
-                 .decisions = takePending()};
+  round_ = Round{
+      .ordinal = nextOrdinal(), .wanted = std::exchange(wanted_, {}), .decisions = takePending()};
   round_->answered.assign(nMembers_, false);
   out.push_back(Prepare{++nRounds_, round_->ordinal, rest_ >= kLongestRest});
 }
@@ -86,10 +91,9 @@ void DecisionRounds::finish(std::vector<Message>& out) {
 void DecisionRounds::finishRefused(Round round, std::vector<Message>& out) {
   pending_.insert(pending_.begin(), std::make_move_iterator(round.decisions.begin()),
                   std::make_move_iterator(round.decisions.end()));
-  if (round.isRefused)
-    highest_ = std::max(highest_, round.ordinal + 1);
-  else if (round.wanted)
-    wanted_ = std::min(wanted_.value_or(*round.wanted), *round.wanted);
+  if (round.isRefused) highest_ = std::max(highest_, round.ordinal + 1);
+  for (const uint64_t wanted : round.wanted)
+    if (wanted >= highest_) want(wanted);
   out.push_back(Withdraw{nRounds_, highest_});
   if (round.isRefused) margin_ = margin_ == 0 ? 1 : std::min(2 * margin_, kMostMargin);
   if (!round.isBusy) return begin(out);

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "common/network/socket.h"
@@ -56,7 +57,7 @@ class DecisionRounds {
  private:
   struct Round {
     uint64_t ordinal = 0;
-    std::optional<uint64_t> wanted{};
+    std::set<uint64_t> wanted{};
     std::vector<Decision> decisions{};
     std::vector<bool> answered{};  // by member
     size_t nAnswered = 0;
@@ -68,12 +69,14 @@ class DecisionRounds {
   bool isToBeDecided(uint64_t topic) const;
   std::vector<Decision> takePending();
   uint64_t nextOrdinal() const;
+  void want(uint64_t ordinal);
   void finish(std::vector<Message>& out);
   void finishRefused(Round round, std::vector<Message>& out);
 
   size_t nMembers_;
   std::vector<Decision> pending_;
-  std::optional<uint64_t> wanted_;  // the call from which on something pending is wanted
+  // The calls from which on something pending is wanted: one of each rank, which waits before it.
+  std::set<uint64_t> wanted_;
   std::optional<Round> round_;
   uint64_t nRounds_ = 0;  // that have begun
   uint64_t highest_ = 0;  // calls that some rank has claimed, as far as known

@@ -67,6 +67,32 @@ TEST_F(DecisionRoundsTest, NobodyIsAskedAboutACallThatIsTooNear) {
   EXPECT_EQ(at<Prepare>(out_, 1).ordinal, 220u + 20);
 }
 
+// Two ranks wait before calls of theirs.
+TEST_F(DecisionRoundsTest, WhereTheFirstWishIsTooLateTheNextIsNot) {
+  add(6);
+  add(7, 10);
+  add(8, 12);
+  answer(0, Answer::accepted, 0);
+  answer(1, Answer::accepted, 0);
+  EXPECT_EQ(at<Prepare>(out_, 1).ordinal, 10u);
+  answer(0, Answer::claimed, 11);
+  EXPECT_EQ(at<Prepare>(answer(1, Answer::accepted, 10), 1).ordinal, 12u);
+  answer(0, Answer::busy, 11);
+  EXPECT_EQ(at<Withdraw>(answer(1, Answer::accepted, 12), 0).openBelow, 12u);
+  EXPECT_NE(rounds_.due(), kNoDeadline) << "asked again soon";
+}
+
+TEST_F(DecisionRoundsTest, AWishIsKeptForEachRankOnly) {
+  add(6);
+  for (uint64_t ordinal = 100; ordinal > 50; --ordinal) add(7, ordinal);
+  answer(0, Answer::accepted, 0);
+  EXPECT_EQ(at<Prepare>(answer(1, Answer::accepted, 0), 1).ordinal, 51u);
+  answer(0, Answer::claimed, 52);
+  EXPECT_EQ(at<Prepare>(answer(1, Answer::accepted, 0), 1).ordinal, 52u);
+  answer(0, Answer::claimed, 53);
+  EXPECT_GT(at<Prepare>(answer(1, Answer::accepted, 0, 40), 1).ordinal, 90u);
+}
+
 TEST_F(DecisionRoundsTest, OneAtATimeAndWhatWaitsGoesTogether) {
   add(7);
   add(8);
