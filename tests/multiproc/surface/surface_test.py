@@ -83,6 +83,12 @@ def compressed_calls(folder):
             for communicators in read_reports(folder)]
 
 
+def compresses(case, folder):
+    """Whether the ranks that the case is about have compressed calls, if it is one where they do."""
+    counts = compressed_calls(folder)
+    return case in EXACT or 0 not in counts[:len(counts) - (case in WITH_A_MAKER)]
+
+
 class OutcomeTest(unittest.TestCase):
     """What must hold of the ranks of every case."""
 

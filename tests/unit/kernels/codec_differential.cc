@@ -111,9 +111,9 @@ Setup::Setup(Backend theBackend, const DifferentialCase& shape)
   poisoned = random() % 11 == 0;
   inPlace = random() % 2;
   factorKind_ = random() % 3;
-  factorElement_ = toElements(type, {-0.37f});
   drawRule(random);
   if (shape.isDefault) makeDefault(shape, random);
+  factorElement_ = toElements(type, {-0.37f});
   drawOffsets(random);
 }
 
