@@ -404,34 +404,29 @@ Message readWithdraw(Reader& in) {
   return message;
 }
 
-void write(const Retraction& message, Writer& out) {
-  out.integer(message.topic);
-}
-
-Message readRetraction(Reader& in) {
-  Retraction message;
+// Of messages that name a topic and nothing else.
+template <class T>
+Message readTopic(Reader& in) {
+  T message;
   message.topic = in.integer<uint64_t>();
   in.end();
   return message;
+}
+
+void write(const Retraction& message, Writer& out) {
+  out.integer(message.topic);
 }
 
 void write(const Missed& message, Writer& out) {
   out.integer(message.topic);
 }
 
-Message readMissed(Reader& in) {
-  Missed message;
-  message.topic = in.integer<uint64_t>();
-  in.end();
-  return message;
-}
-
 using ReadFunction = Message (*)(Reader&);
 constexpr ReadFunction kReaders[] = {
-    readHello,        readInitialised, readVote,    readEmpty<Acknowledged>,
-    readRejected,     readVerdict,     readFigures, readProposal,
-    readPrepare,      readPrepared,    readCommit,  readWithdraw,
-    readEmpty<Leave>, readRetraction,  readMissed};
+    readHello,        readInitialised,       readVote,         readEmpty<Acknowledged>,
+    readRejected,     readVerdict,           readFigures,      readProposal,
+    readPrepare,      readPrepared,          readCommit,       readWithdraw,
+    readEmpty<Leave>, readTopic<Retraction>, readTopic<Missed>};
 static_assert(std::size(kReaders) == std::variant_size_v<Message>);
 
 }  // namespace

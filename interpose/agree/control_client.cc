@@ -126,10 +126,7 @@ Result<void> ControlClient::receive(const Message& message) {
   if (const auto* prepare = std::get_if<Prepare>(&message)) return answer(*prepare);
   if (const auto* commit = std::get_if<Commit>(&message)) return decisions_->receive(*commit);
   if (const auto* withdraw = std::get_if<Withdraw>(&message)) return decisions_->receive(*withdraw);
-  if (const auto* missed = std::get_if<Missed>(&message)) {
-    decisions_->receive(*missed);
-    return {};
-  }
+  if (const auto* missed = std::get_if<Missed>(&message)) return decisions_->receive(*missed);
   if (const auto* rejected = std::get_if<Rejected>(&message)) {
     lost(rejected->reason);
     return {};

@@ -6,6 +6,7 @@
 #include "interpose/agree/agreement_wire.h"
 #include "interpose/agree/control_reader.h"
 #include "interpose/agree/group_marks.h"
+#include "interpose/agree/open_votes.h"
 
 namespace cinch {
 namespace {
@@ -170,10 +171,13 @@ Result<void> Decisions::receive(const Withdraw& message) {
   return settled(record_.withdraw(message));
 }
 
-void Decisions::receive(const Missed& message) {
+Result<void> Decisions::receive(const Missed& message) {
   const std::lock_guard lock(mutex_);
+  if (missed_.size() == kMaxOpenTopics)
+    return errorf(Status::remoteError, "more than %zu votes that were taken back", kMaxOpenTopics);
   missed_.insert(message.topic);
   changed_.notify_all();
+  return {};
 }
 
 Result<void> Decisions::settled(Result<void> taken) {

@@ -92,7 +92,7 @@ class Decisions {
   Result<std::optional<Prepared>> receive(const Prepare& message);
   Result<void> receive(const Commit& message);
   Result<void> receive(const Withdraw& message);
-  void receive(const Missed& message);
+  Result<void> receive(const Missed& message);
   void end();
 
  private:

@@ -10,6 +10,7 @@
 
 #include "interpose/agree/decision_rounds.h"
 #include "interpose/agree/group_marks.h"
+#include "interpose/agree/open_votes.h"
 #include "tests/unit/interpose/agree/agreement_fixture.h"
 
 namespace cinch {
@@ -161,6 +162,14 @@ TEST_F(DecisionsTest, AGroupIsOpenedWhenNothingIsPromised) {
   }
   isOver = true;
   decider.join();
+}
+
+TEST(Decisions, AServerCannotMakeARankKeepWithoutEnd) {
+  Decisions decisions([](const Proposal&, bool) {});
+  for (uint64_t topic = 0; topic < kMaxOpenTopics; ++topic)
+    ASSERT_TRUE(decisions.receive(Missed{topic}).ok());
+  EXPECT_FALSE(decisions.receive(Missed{kMaxOpenTopics}).ok());
+  EXPECT_FALSE(decisions.await(5, kNoDeadline).value().has_value());
 }
 
 TEST_F(DecisionsTest, OnlyRankZeroHasSomethingToSay) {
