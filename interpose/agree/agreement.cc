@@ -178,6 +178,10 @@ Decisions& Agreement::decisions() const {
   return client().decisions();
 }
 
+CallTrail& Agreement::trail() const {
+  return client().trail();
+}
+
 void Agreement::close() {
   if (first_->isForked()) return;  // the connection is the parent's
   closed_.store(true);

@@ -228,6 +228,7 @@ Result<void> AgreementServer::take(const Membership& from, Session& session,
     return state.propose(from.member, *proposal);
   if (const Prepared* answer = std::get_if<Prepared>(&message))
     return state.prepared(from.member, *answer);
+  if (const Trail* trail = std::get_if<Trail>(&message)) return state.compare(from.member, *trail);
   return errorf(Status::remoteError, "a message that only servers send");
 }
 

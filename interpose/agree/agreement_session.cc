@@ -152,9 +152,15 @@ Result<void> AgreementSession::prepared(size_t who, const Prepared& answer) {
   return rounds_->prepared(who, answer, broadcasts_);
 }
 
+Result<void> AgreementSession::compare(size_t who, const Trail& trail) {
+  if (!rounds_) return errorf(Status::remoteError, "calls before the verdict");
+  calls_.add(static_cast<size_t>(members_[who].hello.rank), trail);
+  return {};
+}
+
 Deadline AgreementSession::deadline() const {
   if (!decided_) return reports_.due;
-  const Deadline due = std::min(pools_.due(), arrivals_.due);
+  const Deadline due = std::min({pools_.due(), arrivals_.due, calls_.due()});
   return rounds_ ? std::min(due, rounds_->due()) : due;
 }
 
@@ -166,6 +172,7 @@ void AgreementSession::expire() {
   // Of what is too much, none is missed: the ranks go on without.
   static_cast<void>(decideAll(std::move(pooled)));
   if (rounds_) rounds_->expire(broadcasts_);
+  if (const auto difference = calls_.takeDue(Clock::now())) broadcasts_.push_back(*difference);
 }
 
 void AgreementSession::leave(size_t who) {

@@ -20,6 +20,7 @@
 #include "common/result.h"
 #include "interpose/agree/agreement_verdict.h"
 #include "interpose/agree/agreement_wire.h"
+#include "interpose/agree/call_comparison.h"
 #include "interpose/agree/decision_rounds.h"
 #include "interpose/agree/figure_pools.h"
 #include "interpose/agree/open_votes.h"
@@ -50,6 +51,7 @@ class AgreementSession {
   Result<void> pool(size_t member, const Figures& figures);
   Result<void> propose(size_t member, const Proposal& proposal);
   Result<void> prepared(size_t member, const Prepared& answer);
+  Result<void> compare(size_t member, const Trail& trail);
 
   // A member's connection has ended.
   void leave(size_t member);
@@ -103,6 +105,7 @@ class AgreementSession {
   OpenVotes votes_;
   FigurePools pools_;
   std::optional<DecisionRounds> rounds_;  // where the verdict is to compress
+  CallComparison calls_;
   std::vector<Message> broadcasts_;
 };
 

@@ -30,6 +30,7 @@ static_assert(kMaxServerBytes > kMaxRanks * sizeof(uint64_t) + kMaxReason + kMax
 // not overflow.
 constexpr uint64_t kMostCalls = uint64_t{1} << 60;
 constexpr uint64_t kMostLead = uint64_t{1} << 32;
+constexpr uint64_t kMostStride = uint64_t{1} << 32;
 constexpr size_t kLeastDecisionBytes = sizeof(uint64_t) + sizeof(uint32_t);
 
 // The alternatives of Message in order. Those up to the handshake result never change their
@@ -421,12 +422,48 @@ void write(const Missed& message, Writer& out) {
   out.integer(message.topic);
 }
 
+void write(const Trail& message, Writer& out) {
+  const size_t n = std::min(message.hashes.size(), kMaxTrail);
+  out.integer(message.first);
+  out.integer(message.stride);
+  out.integer(static_cast<uint32_t>(n));
+  for (size_t i = 0; i < n; ++i) out.integer(message.hashes[i]);
+}
+
+Message readTrail(Reader& in) {
+  Trail message;
+  message.first = in.upTo(kMostCalls);
+  message.stride = in.upTo(kMostStride);
+  message.hashes.resize(in.count(kMaxTrail, sizeof(uint64_t)));
+  for (uint64_t& hash : message.hashes) hash = in.integer<uint64_t>();
+  in.end();
+  return message;
+}
+
+void write(const Difference& message, Writer& out) {
+  out.integer(message.alike);
+  out.integer(message.differs);
+  out.integer(message.rank);
+  out.integer(message.other);
+}
+
+Message readDifference(Reader& in) {
+  Difference message;
+  message.alike = in.upTo(kMostCalls);
+  message.differs = in.upTo(kMostCalls);
+  message.rank = in.integer<uint32_t>();
+  message.other = in.integer<uint32_t>();
+  in.end();
+  return message;
+}
+
 using ReadFunction = Message (*)(Reader&);
 constexpr ReadFunction kReaders[] = {
-    readHello,        readInitialised,       readVote,         readEmpty<Acknowledged>,
-    readRejected,     readVerdict,           readFigures,      readProposal,
-    readPrepare,      readPrepared,          readCommit,       readWithdraw,
-    readEmpty<Leave>, readTopic<Retraction>, readTopic<Missed>};
+    readHello,        readInitialised,       readVote,          readEmpty<Acknowledged>,
+    readRejected,     readVerdict,           readFigures,       readProposal,
+    readPrepare,      readPrepared,          readCommit,        readWithdraw,
+    readEmpty<Leave>, readTopic<Retraction>, readTopic<Missed>, readTrail,
+    readDifference};
 static_assert(std::size(kReaders) == std::variant_size_v<Message>);
 
 }  // namespace

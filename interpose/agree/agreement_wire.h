@@ -30,6 +30,7 @@ namespace cinch {
 
 inline constexpr int kMaxRanks = 65536;
 inline constexpr size_t kMaxAddresses = 1024;  // in each list of a report
+inline constexpr size_t kMaxTrail = 64;        // hashes in one message
 
 inline constexpr uint64_t kNoParent = 0;
 
@@ -106,6 +107,22 @@ struct Withdraw {
   uint64_t openBelow = 0;
 };
 
+// Rank to server: hashes of its first `first` calls, of `first` + `stride`, and so on
+// (call_trail.h).
+struct Trail {
+  uint64_t first = 0;
+  uint64_t stride = 0;
+  std::vector<uint64_t> hashes{};  // kMaxTrail at most
+};
+// Server to rank: two ranks do not make the same calls. As far as is known they do so in their
+// first `alike` calls, and no longer in their first `differs` ones.
+struct Difference {
+  uint64_t alike = 0;
+  uint64_t differs = 0;
+  uint32_t rank = 0;
+  uint32_t other = 0;
+};
+
 // Server to rank, besides Verdict.
 struct Acknowledged {};
 struct Rejected {
@@ -118,9 +135,9 @@ struct Leave {};
 uint64_t childNonce(uint64_t parent, uint64_t ordinal, int64_t part);
 
 using Bytes = std::vector<uint8_t>;
-using Message =
-    std::variant<HelloMessage, Initialised, Vote, Acknowledged, Rejected, Verdict, Figures,
-                 Proposal, Prepare, Prepared, Commit, Withdraw, Leave, Retraction, Missed>;
+using Message = std::variant<HelloMessage, Initialised, Vote, Acknowledged, Rejected, Verdict,
+                             Figures, Proposal, Prepare, Prepared, Commit, Withdraw, Leave,
+                             Retraction, Missed, Trail, Difference>;
 
 // Two processes have one connection, whatever the number of their ranks and communicators: a
 // channel is what one rank of the connecting process has to do with one session. That process

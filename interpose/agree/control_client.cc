@@ -127,6 +127,10 @@ Result<void> ControlClient::receive(const Message& message) {
   if (const auto* commit = std::get_if<Commit>(&message)) return decisions_->receive(*commit);
   if (const auto* withdraw = std::get_if<Withdraw>(&message)) return decisions_->receive(*withdraw);
   if (const auto* missed = std::get_if<Missed>(&message)) return decisions_->receive(*missed);
+  if (const auto* difference = std::get_if<Difference>(&message)) {
+    trail_.receive(*difference);
+    return {};
+  }
   if (const auto* rejected = std::get_if<Rejected>(&message)) {
     lost(rejected->reason);
     return {};
@@ -136,6 +140,13 @@ Result<void> ControlClient::receive(const Message& message) {
   CINCH_TRY(inbox_.store(message));
   changed_.notify_all();
   return {};
+}
+
+void ControlClient::tick() {
+  const auto trail = trail_.take();
+  if (!trail) return;
+  const Way way = this->way();
+  static_cast<void>(way.link->enqueue(*trail, way.channel));
 }
 
 Result<void> ControlClient::answer(const Prepare& message) {

@@ -15,6 +15,7 @@
 
 #include "common/result.h"
 #include "interpose/agree/agreement_wire.h"
+#include "interpose/agree/call_trail.h"
 #include "interpose/agree/control_link.h"
 #include "interpose/agree/decisions.h"
 
@@ -53,12 +54,14 @@ class ControlClient final : public ControlLink::Listener,
   Result<void> waitFor(const char* what, Deadline deadline, const Ready& ready);
 
   Decisions& decisions() { return *decisions_; }
+  CallTrail& trail() { return trail_; }
 
   // Ends this rank's part in the session, and every wait.
   void leave(const std::string& cause);
 
   void opened(const std::shared_ptr<ControlLink>& link, Channel channel) override;
   void deliver(const Message& message) override;
+  void tick() override;
   void lost(const std::string& cause) override;
 
  private:
@@ -81,6 +84,7 @@ class ControlClient final : public ControlLink::Listener,
   const bool isChild_;
   const pid_t owner_ = getpid();
   std::optional<Decisions> decisions_;  // always, once it is made
+  CallTrail trail_;
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

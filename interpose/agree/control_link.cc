@@ -231,6 +231,16 @@ void ControlLink::onWritable() {
   static_cast<void>(checked(output_.flush()));
 }
 
+void ControlLink::onTick() {
+  std::map<Channel, std::weak_ptr<Listener>> listeners;
+  {
+    const std::lock_guard lock(mutex_);
+    listeners = listeners_;
+  }
+  for (const auto& [channel, weak] : listeners)
+    if (const auto listener = weak.lock()) listener->tick();
+}
+
 bool ControlLink::isEnding() {
   if (output_.hasEnded()) return true;
   const std::lock_guard lock(mutex_);

@@ -67,6 +67,8 @@ class ControlLink final : public ControlReader::Connection,
     // Before anything else, under the link's lock.
     virtual void opened(const std::shared_ptr<ControlLink>& link, Channel channel) = 0;
     virtual void deliver(const Message& message) = 0;
+    // Once in kTickTime.
+    virtual void tick() = 0;
     virtual void lost(const std::string& cause) = 0;
   };
 
@@ -92,6 +94,7 @@ class ControlLink final : public ControlReader::Connection,
 
   bool onReadable() override;
   void onWritable() override;
+  void onTick() override;
   void onLost(const char* cause) override { fail(cause); }
 
  private:

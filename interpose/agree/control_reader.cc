@@ -99,12 +99,24 @@ Result<void> ControlReader::watchOutput(uint64_t id, int fd, bool on) {
 }
 
 void ControlReader::run() {
-  for (;;) {
+  for (Deadline nextTick = deadlineIn(kTickTime);;) {
     epoll_event events[kReaderEventsAtOnce];
-    const int n = epoll_wait(poller_.fd(), events, kReaderEventsAtOnce, -1);
+    const int n = epoll_wait(poller_.fd(), events, kReaderEventsAtOnce, pollTimeout(nextTick));
     if (n < 0 && errno != EINTR) return loseAll(strerrordesc_np(errno));
     for (int i = 0; i < n; ++i) handle(events[i].data.u64, events[i].events);
+    if (Clock::now() < nextTick) continue;
+    tick();
+    nextTick = deadlineIn(kTickTime);
   }
+}
+
+void ControlReader::tick() {
+  std::map<uint64_t, Watched> watched;
+  {
+    const std::lock_guard lock(mutex_);
+    watched = watched_;
+  }
+  for (const auto& [id, each] : watched) each.connection->onTick();
 }
 
 ControlReader::Watched ControlReader::find(uint64_t id) {

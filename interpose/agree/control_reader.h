@@ -1,9 +1,11 @@
 // One thread that receives for all control connections of this process, so that what arrives is
 // answered while the program's own threads are busy, asleep or inside a kernel launch. It blocks
-// all signals, ends with the process and never wakes while nothing arrives. One descriptor.
+// all signals, ends with the process, and wakes once in kTickTime while nothing arrives. One
+// descriptor.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -19,6 +21,10 @@ namespace cinch {
 // Without a system call. Counts from the first ControlReader::ofProcess() on.
 uint64_t forkGeneration();
 
+// Much less than the minutes after which a watchdog ends a job, and so long that 16,384 ranks which
+// have something to send each time are three messages in a millisecond to who serves them.
+inline constexpr std::chrono::seconds kTickTime{5};
+
 class ControlReader {
  public:
   // What the thread calls, for one connection at a time. No member may wait.
@@ -30,6 +36,8 @@ class ControlReader {
     virtual bool onReadable() = 0;
     // Called only while watchOutput() is on.
     virtual void onWritable() = 0;
+    // Once in kTickTime, whatever else happens.
+    virtual void onTick() = 0;
     // Nothing will be received any more.
     virtual void onLost(const char* cause) = 0;
   };
@@ -53,6 +61,7 @@ class ControlReader {
   static Result<ControlReader*> start();
   void run();
   void handle(uint64_t id, uint32_t events);
+  void tick();
   Watched find(uint64_t id);
   void loseAll(const char* cause);
 

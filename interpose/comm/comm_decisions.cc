@@ -5,6 +5,7 @@
 
 #include "common/log.h"
 #include "common/param.h"
+#include "interpose/agree/call_trail.h"
 #include "interpose/agree/decisions.h"
 
 namespace cinch {
@@ -14,19 +15,38 @@ namespace {
 // that is some steps behind.
 constexpr uint64_t kOfALastStep = 256;
 
+std::string textOf(const CallTrail& trail, const Difference& difference) {
+  const auto number = [](uint64_t value) { return std::to_string(value); };
+  std::string text =
+      "rank " + number(difference.rank) + " and rank " + number(difference.other) +
+      " no longer make the same calls in the same order: of those that could be compressed ";
+  if (difference.differs - difference.alike > 1)
+    return text + "the first " + number(difference.alike) + " are the same, and the first " +
+           number(difference.differs) + " are not";
+  text += "the first " + number(difference.alike) + " are the same, and the next one is not";
+  const auto own = trail.callAt(difference.alike);
+  return own ? text + "; on this rank that is " + describe(unpacked(*own)) : text;
+}
+
 }  // namespace
 
 Result<void> CommDecisions::begin(std::shared_ptr<Agreement> channel, std::string communicator,
                                   const PlannedComm& now, bool isRecorder) {
   channel_ = std::move(channel);
+  CallTrail& trail = channel_->trail();
+  trail.onDifference([&trail, name = name_](const Difference& difference) {
+    CINCH_WARN("AGREE", "%s: %s", name.c_str(), textOf(trail, difference).c_str());
+  });
   waits_ = processParams().params.slots == SlotChoice::signature;
   return plan_.begin(std::move(communicator), now, isRecorder);
 }
 
-Result<uint64_t> CommDecisions::claim() {
+Result<uint64_t> CommDecisions::claim(const Signature& signature) {
   auto claimed = channel_->decisions().claim();
   CINCH_TRY(claimed);
   const uint64_t call = claimed.value().call;
+  channel_->trail().claim(call, packed(signature), claimed.value().decisions);
+  isConfirmed_ = false;
   for (Decision& decision : claimed.value().decisions)
     keep(call, decision.topic, std::move(decision.bytes));
   if (isReplayed())
@@ -54,9 +74,14 @@ void CommDecisions::noteEnd() {
              name_.c_str());
 }
 
+void CommDecisions::confirm() {
+  if (!std::exchange(isConfirmed_, true)) channel_->trail().confirm();
+}
+
 bool CommDecisions::takeBack() {
   Decisions& decisions = channel_->decisions();
   decisions.takeBack();
+  channel_->trail().takeBack();
   return decisions.claimed() >= begun_;
 }
 
@@ -142,6 +167,12 @@ Result<void> CommDecisions::wantBeforeNext(uint64_t topic) {
   if (isReplayed() || inForce_.contains(topic)) return {};
   CINCH_TRY(channel_->decisions().isDecidedBeforeNext(topic));
   return {};
+}
+
+std::optional<Error> CommDecisions::difference() const {
+  if (channel_ == nullptr || !channel_->trail().isDifferent()) return {};
+  const CallTrail& trail = channel_->trail();
+  return errorf(Status::remoteError, "%s", textOf(trail, *trail.difference()).c_str());
 }
 
 void CommDecisions::setPeriod(uint64_t calls) {

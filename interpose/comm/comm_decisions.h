@@ -20,6 +20,7 @@
 #include "interpose/agree/agreement.h"
 #include "interpose/comm/comm_plan.h"
 #include "interpose/comm/meetings.h"
+#include "interpose/policy/signature.h"
 
 namespace cinch {
 
@@ -36,7 +37,9 @@ class CommDecisions {
 
   // The next eager collective that could ever be compressed is about to be made: its number. May
   // wait for control threads (Decisions::claim()); an error means that the communicator must fail.
-  Result<uint64_t> claim();
+  Result<uint64_t> claim(const Signature& signature);
+  // All that were claimed took place.
+  void confirm();
   // The last one did not take place. False where something has already been done that is in force
   // only later: the communicator must fail.
   bool takeBack();
@@ -69,6 +72,10 @@ class CommDecisions {
   // How many calls a training step has, 0 where that is not known.
   void setPeriod(uint64_t calls);
 
+  // What is to be said where the control threads have found that two ranks do not make the same
+  // calls, which is logged in any case; from any thread.
+  std::optional<Error> difference() const;
+
   const CommPlan& plan() const { return plan_; }
   bool isReplayed() const { return plan_.isReplayed(); }
 
@@ -92,9 +99,10 @@ class CommDecisions {
   Meetings meetings_;
   const std::string name_;
   uint64_t period_ = 0;
-  uint64_t begun_ = 0;      // the latest call from which on something that was taken is in force
-  uint64_t nSinceEnd_ = 0;  // calls, of decisions
-  bool waits_ = false;      // calls do
+  uint64_t begun_ = 0;       // the latest call from which on something that was taken is in force
+  uint64_t nSinceEnd_ = 0;   // calls, of decisions
+  bool waits_ = false;       // calls do
+  bool isConfirmed_ = true;  // all calls that were claimed are
 };
 
 }  // namespace cinch

@@ -60,7 +60,7 @@ class CommState {
   Decision decide(const Signature& signature, CUstream_st* stream, const void* buffer_dev = nullptr,
                   int root = 0);
   // The calls that decide() counted since the last confirm() or takeBack() took place.
-  void confirm() { steps_.commit(); }
+  void confirm();
   // They did not, `signature` among them.
   void takeBack(const Signature& signature);
 
@@ -185,6 +185,7 @@ class CommState {
   std::atomic<uint32_t*> fault_{nullptr};
   std::atomic<int> failed_{ncclSuccess};
   std::atomic<bool> abandoned_{false};
+  std::atomic<bool> isActive_{false};  // something is compressed
 };
 
 }  // namespace cinch

@@ -157,9 +157,10 @@ Reason close(const CommState& comm, const CommState::Decision& decision) {
 
 }  // namespace
 
-Result<void> beginNumbered(CommState& comm, CommState::Decision& decision) {
+Result<void> beginNumbered(CommState& comm, const Signature& signature,
+                           CommState::Decision& decision) {
   if (contraryTo(decision)) CINCH_TRY(comm.decisions.wantBeforeNext(closingTopic(decision.exam)));
-  const auto number = comm.decisions.claim();
+  const auto number = comm.decisions.claim(signature);
   CINCH_TRY(number);
   decision.number = number.value();
   return {};

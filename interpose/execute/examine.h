@@ -14,7 +14,8 @@ namespace cinch {
 // decided from it on is in force. Where this rank sees what contradicts the site's exam, the ranks
 // settle first whether all of them stop compressing it before this call: that waits for control
 // threads, as CommDecisions::claim() may. An error means that the communicator cannot be used.
-Result<void> beginNumbered(CommState& comm, CommState::Decision& decision);
+Result<void> beginNumbered(CommState& comm, const Signature& signature,
+                           CommState::Decision& decision);
 
 // Of a call of the site that `decision` names: Reason::none where it is known to reduce gradients,
 // Reason::preparing while that is being found out, else why it passes. An error as above.

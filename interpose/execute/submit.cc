@@ -102,7 +102,7 @@ Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) 
   decided.decision = comm.decide(decided.signature, call.stream, call.send, call.root);
   CommState::Decision& decision = decided.decision;
   if (decision.isNumbered) {
-    const auto begun = beginNumbered(comm, decision);
+    const auto begun = beginNumbered(comm, decided.signature, decision);
     if (!begun.ok()) {
       // Nothing may pass, either: others may not, and an abort may have freed the communicator.
       comm.fail(begun.error());

@@ -108,6 +108,34 @@ size_t SignatureHash::operator()(const Signature& signature) const {
   return std::hash<uint64_t>{}((signature.count * 0x9e3779b97f4a7c15u) ^ kinds);
 }
 
+namespace {
+
+// kMaxCount takes one bit more than a shift of as many says.
+constexpr int kCountBits = 45, kTypeBits = 8, kOpBits = 4;
+
+}  // namespace
+
+uint64_t packed(const Signature& signature) {
+  uint64_t number = static_cast<uint64_t>(signature.kind);
+  number = number << kOpBits | static_cast<uint64_t>(signature.op);
+  number = number << kTypeBits | (static_cast<uint64_t>(signature.dataType) & 0xff);
+  return number << kCountBits | std::min(signature.count, kMaxCount);
+}
+
+Signature unpacked(uint64_t number) {
+  const auto take = [&number](int bits) {
+    const uint64_t taken = number & ((uint64_t{1} << bits) - 1);
+    number >>= bits;
+    return taken;
+  };
+  Signature signature{};
+  signature.count = take(kCountBits);
+  signature.dataType = static_cast<ncclDataType_t>(take(kTypeBits));
+  signature.op = static_cast<OpClass>(take(kOpBits));
+  signature.kind = static_cast<CallKind>(number);
+  return signature;
+}
+
 uint64_t identityOf(const Signature& signature, uint32_t codecId, uint32_t place) {
   const uint64_t facts[] = {static_cast<uint64_t>(signature.kind),
                             static_cast<uint64_t>(signature.op),

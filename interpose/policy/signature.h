@@ -74,6 +74,10 @@ struct SignatureHash {
   size_t operator()(const Signature& signature) const;
 };
 
+// All of a signature in one number, the same on all ranks, and back. Counts up to kMaxCount.
+uint64_t packed(const Signature& signature);
+Signature unpacked(uint64_t number);
+
 // A number that is the same on all ranks, whatever else they have seen; no two signatures of a job
 // have the same one, but for an accident of 1 in 2^60.
 uint64_t identityOf(const Signature& signature, uint32_t codecId, uint32_t place);

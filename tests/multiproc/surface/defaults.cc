@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "tests/multiproc/surface/program.h"
 
@@ -97,7 +98,9 @@ class Job {
     for (const size_t count : kBuckets)
       buckets_.push_back(std::make_unique<Bucket>(count, static_cast<int>(buckets_.size())));
   }
-  ~Job() { ncclCommDestroy(comm_); }
+  ~Job() {
+    if (comm_ != nullptr) ncclCommDestroy(comm_);
+  }
   ncclComm_t comm() const { return comm_; }
   cudaStream_t stream() const { return stream_; }
 
@@ -124,6 +127,20 @@ class Job {
     }
     if (world_.rank == leader) std::ofstream(word).close();
     check(first + steps - 1, kWorstError);
+  }
+  // This rank leaves a call of its next steps out, so that NCCL hangs; then it asks, for longer
+  // than it takes the ranks to find out, whether the communicator is well, and aborts it.
+  ncclResult_t leaveOutACall() {
+    for (size_t i = world_.rank == 0 ? 0 : 1; i < 2 * buckets_.size(); ++i)
+      buckets_[i % buckets_.size()]->allReduce(comm_, stream_);
+    ncclResult_t state = ncclSuccess;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(15);
+    while (state == ncclSuccess && std::chrono::steady_clock::now() < until) {
+      CHECK(ncclCommGetAsyncError(comm_, &state));
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    CHECK(ncclCommAbort(std::exchange(comm_, nullptr)));
+    return state;
   }
   // As train(), but all calls of a step are in a graph.
   void replay(int first, int steps) {
@@ -325,6 +342,18 @@ void runsAlwaysAhead(const World& world) {
   for (int step = 0; step < 2 * kTrainingSteps; step += ahead) job.runAhead(0, step, ahead);
 }
 
+// A fault of the program's, in the midst of its training, or before anything is compressed, where
+// the answer is NCCL's alone.
+void oneRankLeavesOutACall(const World& world) {
+  Job job(world);
+  job.train(20);
+  EXPECT(job.leaveOutACall() == ncclRemoteError);
+}
+void oneRankLeavesOutAnEarlyCall(const World& world) {
+  Job job(world);
+  EXPECT(job.leaveOutACall() == ncclSuccess);
+}
+
 // What could be compressed is in a graph on one rank alone: the others must not wait for its votes.
 void gradientsInAGraphOfRank0(const World& world) {
   Job(world).trainBesideAGraph(world.rank == 0, 0);
@@ -375,6 +404,8 @@ const std::vector<Case>& defaultCases() {
       {"default-graph-of-gradients-on-rank-1", 2, gradientsInAGraphOfRank1},
       {"default-run-ahead", 2, runsAhead},
       {"default-always-ahead", 2, runsAlwaysAhead},
+      {"default-one-rank-leaves-out-a-call", 2, oneRankLeavesOutACall},
+      {"default-one-rank-leaves-out-an-early-call", 2, oneRankLeavesOutAnEarlyCall},
       {"default-repeated-sum", 2, repeatsASum},
       {"default-repeated-average", 2, repeatsAnAverage},
   };

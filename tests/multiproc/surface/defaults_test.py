@@ -104,6 +104,17 @@ class Defaults(surface_test.OutcomeTest):
                 comms, _ = self.run_case("default-always-ahead", {"CINCH_STRATEGY": "sra", "TEST_AHEAD": str(ahead)})
                 self.assertEqual([slot["calls"] for comm in comms for slot in comm["slots"] if slot["calls"]], [])
 
+    def test_ranks_that_differ_are_told_which_call_is_the_first(self):
+        for case, n_before in (("default-one-rank-leaves-out-an-early-call", 0),
+                               ("default-one-rank-leaves-out-a-call", 60)):
+            with self.subTest(case), tempfile.TemporaryDirectory() as folder:
+                outcomes = surface_test.launch(PROGRAM, case, RANKS, folder, PRELOAD, {"CINCH_STRATEGY": "sra"})
+                self.check_outcomes(outcomes)
+                for outcome, count in zip(outcomes, (30000, 80000)):
+                    self.assertRegex(outcome.output, r"rank \d and rank \d no longer make the same calls .*: "
+                                     rf".* the first {n_before} are the same, and the next one is not; "
+                                     rf"on this rank that is AllReduce fp32 Sum x {count}\n")
+
     def test_a_call_over_and_over_stays_exact(self):
         """As nccl-tests: nothing shows that these are gradients."""
         for case, call in (("default-repeated-sum", "Sum"), ("default-repeated-average", "Avg")):

@@ -168,6 +168,7 @@ class BusyReader final : public ControlReader::Connection {
     return false;
   }
   void onWritable() override {}
+  void onTick() override {}
   void onLost(const char*) override {}
 
   void awaitBusy() const {

@@ -116,6 +116,24 @@ TEST(AgreementSession, AVoteIsTakenBackTooLateWhereAllHaveVoted) {
   EXPECT_TRUE(session.takeBroadcasts().empty());
 }
 
+// In the order in which they came, which is not that of their numbers.
+TEST(AgreementSession, RanksThatDifferAreNamedByTheirNumbers) {
+  AgreementSession session({}, {});
+  for (const int rank : {2, 0, 1}) ASSERT_TRUE(session.join(makeHello(rank, 3), loopback()).ok());
+  ASSERT_TRUE(verdictOf(session).compress);
+  ASSERT_TRUE(session.compare(0, {1, 1, {7, 8}}).ok());
+  ASSERT_TRUE(session.compare(1, {1, 1, {7}}).ok());
+  EXPECT_EQ(session.deadline(), kNoDeadline);
+  ASSERT_TRUE(session.compare(2, {1, 1, {7, 9}}).ok());
+  ASSERT_LE(session.deadline(), Clock::now());
+  session.expire();
+  const std::vector<Message> told = session.takeBroadcasts();
+  ASSERT_EQ(told.size(), 1u);
+  const auto& difference = std::get<Difference>(told[0]);
+  EXPECT_TRUE(difference.rank == 1 && difference.other == 2);
+  EXPECT_TRUE(difference.alike == 1 && difference.differs == 2);
+}
+
 TEST(AgreementSession, OnlyAVoteThatWasGivenIsTakenBack) {
   AgreementSession session = sessionOf(2);
   ASSERT_TRUE(verdictOf(session).compress);

@@ -42,16 +42,18 @@ TEST_F(AgreementTest, OneThreadCanSpeakForAllRanksInTurn) {
 TEST_F(AgreementTest, EveryKindOfDifferenceIsNamed) {
   struct Case {
     void (*change)(Hello&);
-    const char* reason;
+    std::string reason;
   };
+  const std::string own = std::to_string(kAgreementVersion);
+  const std::string other = std::to_string(kAgreementVersion + 1);
   const Case cases[] = {
       {[](Hello& hello) {
          hello.settingsHash++;
          hello.settings = "CINCH_MODE=on CINCH_CODEC=q4";
        },
        "rank 2 on host host-2 has other settings: CINCH_CODEC=q4 there, q8 on rank 0"},
-      {[](Hello& hello) { hello.version = 10; },
-       "Cinch versions differ: rank 2 on host host-2 has 10, rank 0 on host host-0 has 9"},
+      {[](Hello& hello) { hello.version++; }, "Cinch versions differ: rank 2 on host host-2 has " +
+                                                  other + ", rank 0 on host host-0 has " + own},
       {[](Hello& hello) { hello.refusal = "non-blocking communicator"; },
        "rank 2 on host host-2 cannot take part: non-blocking communicator"},
       {[](Hello& hello) { hello.nRanks = 4; },

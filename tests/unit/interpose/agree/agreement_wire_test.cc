@@ -70,8 +70,12 @@ Message sample(size_t type) {
       return Leave{};
     case 13:
       return Retraction{23};
-    default:
+    case 14:
       return Missed{24};
+    case 15:
+      return Trail{64, 32, {1, 2, ~0ull}};
+    default:
+      return Difference{25, 26, 27, 28};
   }
 }
 constexpr size_t kTypes = std::variant_size_v<Message>;
@@ -148,13 +152,21 @@ TEST(AgreementWire, WhatDecidesComesBack) {
   EXPECT_TRUE(withdraw.round == 21 && withdraw.openBelow == kNoOrdinal);
   EXPECT_EQ(decoded<Retraction>(encodeMessage(sample(13))).topic, 23u);
   EXPECT_EQ(decoded<Missed>(encodeMessage(sample(14))).topic, 24u);
+  const auto trail = decoded<Trail>(encodeMessage(sample(15)));
+  EXPECT_TRUE(trail.first == 64 && trail.stride == 32);
+  EXPECT_EQ(trail.hashes, (std::vector<uint64_t>{1, 2, ~0ull}));
+  const auto difference = decoded<Difference>(encodeMessage(sample(16)));
+  EXPECT_TRUE(difference.alike == 25 && difference.differs == 26);
+  EXPECT_TRUE(difference.rank == 27 && difference.other == 28);
 }
 
 // Sums of them would begin again at 0.
 TEST(AgreementWire, NumbersOfCallsAreBounded) {
-  for (const Message& message : {Message(Proposal{1, kNoOrdinal - 1, {}}),
-                                 Message(Prepared{1, Prepared::Answer::claimed, kNoOrdinal, 0}),
-                                 Message(Prepared{1, Prepared::Answer::claimed, 0, 1ull << 33})}) {
+  for (const Message& message :
+       {Message(Proposal{1, kNoOrdinal - 1, {}}),
+        Message(Prepared{1, Prepared::Answer::claimed, kNoOrdinal, 0}),
+        Message(Prepared{1, Prepared::Answer::claimed, 0, 1ull << 33}),
+        Message(Trail{kNoOrdinal, 1, {1}}), Message(Trail{1, 1ull << 33, {1}})}) {
     EXPECT_FALSE(readerOf(encodeMessage(message)).next().ok()) << message.index();
   }
 }

@@ -10,6 +10,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr Signature kCall{CallKind::allReduce, OpClass::sum, ncclFloat32, 20000};
+
 class MeetingTest : public AgreementFixture {
  protected:
   void agree(int nRanks) {
@@ -52,7 +54,7 @@ TEST_F(MeetingTest, AllAreThereOrNone) {
 TEST_F(MeetingTest, WhoComesLateGoesOnAtOnce) {
   agree(2);
   EXPECT_FALSE(meets(0, 3, deadlineIn(milliseconds(1))));
-  for (int call = 0; call < 200; ++call) EXPECT_TRUE(decisions_[1]->claim().ok());
+  for (int call = 0; call < 200; ++call) EXPECT_TRUE(decisions_[1]->claim(kCall).ok());
   EXPECT_FALSE(meets(1, 3, kNoDeadline));
 }
 
@@ -99,7 +101,7 @@ TEST_F(MeetingTest, RanksAtTheirOwnPaceAgreeOnWhereTheyMet) {
       for (uint64_t step = 0; step < 400; ++step) {
         if (random() % 4 == 0)
           std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
-        ASSERT_TRUE(decisions_[rank]->claim().ok());
+        ASSERT_TRUE(decisions_[rank]->claim(kCall).ok());
         outcomes[rank][step] = meets(rank, step, deadlineIn(milliseconds(random() % 3)));
       }
     });

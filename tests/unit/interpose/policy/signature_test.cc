@@ -96,6 +96,16 @@ TEST(Signature, IsDescribedForPeople) {
             std::string::npos);
 }
 
+TEST(Signature, ANumberHoldsAllOfIt) {
+  for (const CallKind kind : {CallKind::allReduce, CallKind::scatter})
+    for (const OpClass op : {OpClass::none, OpClass::other})
+      for (const ncclDataType_t type : {ncclInt8, ncclBfloat16, static_cast<ncclDataType_t>(200)})
+        for (const uint64_t count : {uint64_t{0}, uint64_t{12345}, kMaxCount}) {
+          const Signature signature{kind, op, type, count};
+          EXPECT_EQ(unpacked(packed(signature)), signature);
+        }
+}
+
 TEST(Signature, SizesOfTypes) {
   EXPECT_EQ(bytesOf(ncclFloat32), 4u);
   EXPECT_EQ(bytesOf(ncclBfloat16), 2u);

@@ -1,0 +1,108 @@
+#include "interpose/agree/call_trail.h"
+
+#include <algorithm>
+
+#include "common/byte_order.h"
+#include "common/hash.h"
+
+namespace cinch {
+namespace {
+
+template <size_t N>
+uint64_t hashNumbers(const uint64_t (&numbers)[N]) {
+  uint8_t bytes[sizeof numbers];
+  for (size_t i = 0; i < N; ++i) storeLittle(numbers[i], bytes + i * sizeof(uint64_t));
+  return hashBytes(bytes, sizeof bytes);
+}
+
+}  // namespace
+
+uint64_t CallTrail::hashOf(const Decision& decision) {
+  return hashNumbers({decision.topic, hashBytes(decision.bytes.data(), decision.bytes.size())});
+}
+
+// A call that is claimed again, after it was taken back, is not given again what was decided before
+// it: that is still known of the first time.
+void CallTrail::claim(uint64_t number, uint64_t call, std::span<const Decision> decided) {
+  const std::lock_guard lock(mutex_);
+  if (number + kKept <= highest_) isLost_ = true;
+  const bool isAgain = number < highest_;
+  claimed_ = number + 1;
+  highest_ = std::max(highest_, claimed_);
+  if (isLost_) return;
+  Call& own = calls_[number % kKept];
+  if (!isAgain) own.decided = 0;
+  for (const Decision& decision : decided)
+    own.decided = hashNumbers({own.decided, hashOf(decision)});
+  own.call = call;
+  const uint64_t before = number == 0 ? 0 : calls_[(number - 1) % kKept].hash;
+  own.hash = hashNumbers({before, call, own.decided});
+  if (claimed_ % kStride == 0) strides_[claimed_ / kStride % kStridesKept] = own.hash;
+}
+
+void CallTrail::takeBack() {
+  const std::lock_guard lock(mutex_);
+  if (claimed_ > 0) --claimed_;
+}
+
+void CallTrail::confirm() {
+  const std::lock_guard lock(mutex_);
+  confirmed_ = claimed_;
+}
+
+std::optional<Trail> CallTrail::take() {
+  const std::lock_guard lock(mutex_);
+  const bool isStill = asked_ == confirmed_;
+  asked_ = confirmed_;
+  if (isLost_) return {};
+  return isStill ? lastCalls() : strides();
+}
+
+std::optional<Trail> CallTrail::strides() {
+  const uint64_t last = claimed_ / kStride;
+  const uint64_t from = std::max(toldStrides_ + 1, last - std::min(last, kStridesKept - 1));
+  Trail trail{from * kStride, kStride, {}};
+  for (uint64_t at = from; at * kStride <= confirmed_; toldStrides_ = at++)
+    trail.hashes.push_back(strides_[at % kStridesKept]);
+  return trail.hashes.empty() ? std::optional<Trail>() : trail;
+}
+
+std::optional<Trail> CallTrail::lastCalls() {
+  if (toldCalls_ == confirmed_) return {};
+  toldCalls_ = confirmed_;
+  const uint64_t n = std::min(confirmed_, kStride);
+  Trail trail{confirmed_ - n + 1, 1, {}};
+  for (uint64_t at = trail.first; at <= confirmed_; ++at)
+    trail.hashes.push_back(calls_[(at - 1) % kKept].hash);
+  return trail;
+}
+
+void CallTrail::onDifference(std::function<void(const Difference&)> listener) {
+  const std::lock_guard lock(mutex_);
+  listener_ = std::move(listener);
+}
+
+void CallTrail::receive(const Difference& difference) {
+  std::function<void(const Difference&)> listener;
+  {
+    const std::lock_guard lock(mutex_);
+    if (difference_) return;
+    difference_ = difference;
+    listener = listener_;
+  }
+  isDifferent_.store(true);
+  if (listener) listener(difference);
+}
+
+std::optional<Difference> CallTrail::difference() const {
+  const std::lock_guard lock(mutex_);
+  return difference_;
+}
+
+std::optional<uint64_t> CallTrail::callAt(uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  if (isLost_ || number >= confirmed_ || number + kKept < highest_) return {};
+  return calls_[number % kKept].call;
+}
+
+}  // namespace cinch

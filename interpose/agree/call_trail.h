@@ -1,0 +1,79 @@
+// What one rank of a communicator has called and how, so that ranks whose programs no longer make
+// the same calls are found, also where they hang: docs/agreement.md, "Ranks that differ".
+//
+// Each numbered call has a hash of itself, of what was decided before it, and of all calls before.
+// The control threads send these every 64 calls; a rank that makes no more calls sends those of its
+// last ones, too. The server compares them (call_comparison.h).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "interpose/agree/agreement_wire.h"
+
+namespace cinch {
+
+// From any thread. Its locks are held by nobody who waits or sends. Without allocations but in
+// take().
+class CallTrail {
+ public:
+  // A hash is compared after each of so many calls.
+  static constexpr uint64_t kStride = 64;
+
+  // This rank is about to make the call of that number, one behind the last that was claimed and
+  // not taken back. `call` says what it is, the same on all ranks; `decided` came into force with
+  // it.
+  void claim(uint64_t number, uint64_t call, std::span<const Decision> decided);
+  // The last call that was claimed did not take place.
+  void takeBack();
+  // All others did.
+  void confirm();
+
+  // What the other ranks have not been told yet, for the control thread, which asks now and then.
+  std::optional<Trail> take();
+  // What the call of that number was; none where that is long ago, or has not been confirmed.
+  std::optional<uint64_t> callAt(uint64_t number) const;
+
+  // Is called by the control thread, once, where two ranks are found to differ.
+  void onDifference(std::function<void(const Difference&)> listener);
+  void receive(const Difference& difference);
+  bool isDifferent() const { return isDifferent_.load(std::memory_order_relaxed); }
+  std::optional<Difference> difference() const;
+
+ private:
+  struct Call {
+    uint64_t call = 0;
+    uint64_t decided = 0;  // hash of what came into force with it; 0: nothing
+    uint64_t hash = 0;     // of this call and all before
+  };
+  // Two strides: where the last multiple of a stride differs, the calls up to the one before are
+  // still there.
+  static constexpr uint64_t kKept = 2 * kStride;
+  // A program that makes 64 x 64 calls between two questions is not compared call by call.
+  static constexpr uint64_t kStridesKept = 64;
+
+  static uint64_t hashOf(const Decision& decision);
+  std::optional<Trail> strides();
+  std::optional<Trail> lastCalls();
+
+  mutable std::mutex mutex_;                      // guards what follows
+  std::array<Call, kKept> calls_;                 // by number
+  std::array<uint64_t, kStridesKept> strides_{};  // hashes after each kStride calls
+  uint64_t claimed_ = 0;
+  uint64_t highest_ = 0;      // ever claimed, though taken back
+  uint64_t confirmed_ = 0;    // calls that took place
+  uint64_t asked_ = 0;        // of these, when take() was last called
+  uint64_t toldStrides_ = 0;  // up to which a hash was sent, in strides,
+  uint64_t toldCalls_ = 0;    // and when the last calls were, in calls
+  bool isLost_ = false;       // more was taken back than is kept: nothing can be said any more
+  std::function<void(const Difference&)> listener_;
+  std::optional<Difference> difference_;
+  std::atomic<bool> isDifferent_{false};
+};
+
+}  // namespace cinch
