@@ -50,12 +50,18 @@ void forgetMarks() {
   nOfThread = 0;
 }
 
+// Before anything is counted: a child of which the handlers know nothing would keep the counts.
+Process& processWatched() {
+  static_cast<void>(handleForks<lockMarks, unlockMarks, forgetMarks>());
+  return process();
+}
+
 }  // namespace
 
 bool addMark(bool mustBe) {
-  static_cast<void>(handleForks<lockMarks, unlockMarks, forgetMarks>());
-  process().nMarks.fetch_add(1);
-  if (mustBe || process().nGroups.load() <= 0) return true;
+  Process& it = processWatched();
+  it.nMarks.fetch_add(1);
+  if (mustBe || it.nGroups.load() <= 0) return true;
   removeMark();
   return false;
 }
@@ -67,7 +73,7 @@ void removeMark() {
 }
 
 void enterGroup() {
-  Process& it = process();
+  Process& it = processWatched();
   ++nOfThread;
   it.nGroups.fetch_add(1);
   if (it.nMarks.load() <= 0) return;
