@@ -23,18 +23,25 @@ Result<void> AgreementConnection::receive() {
   return {};
 }
 
-Result<void> AgreementConnection::send(const Bytes& frame) {
-  if (output_.size() + frame.size() > kMaxOutput) {
+Result<void> AgreementConnection::send(SharedFrame frame) {
+  if (nKept_ + frame->size() > kMaxOutput)
     return errorf(Status::remoteError, "it does not read what it is sent");
-  }
-  output_.insert(output_.end(), frame.begin(), frame.end());
+  nKept_ += frame->size();
+  output_.push_back(std::move(frame));
   return flush();
 }
 
 Result<void> AgreementConnection::flush() {
-  auto sent = sendSome(socket_, output_.data(), output_.size());
-  CINCH_TRY(sent);
-  output_.erase(output_.begin(), output_.begin() + static_cast<ptrdiff_t>(sent.value()));
+  while (!output_.empty()) {
+    const Bytes& frame = *output_.front();
+    const auto sent = sendSome(socket_, frame.data() + nSent_, frame.size() - nSent_);
+    CINCH_TRY(sent);
+    nSent_ += sent.value();
+    if (nSent_ < frame.size()) return {};
+    nKept_ -= frame.size();
+    nSent_ = 0;
+    output_.pop_front();
+  }
   return {};
 }
 

@@ -1,6 +1,9 @@
 // The server's end of one connection: messages in, messages out, nothing ever waits.
 #pragma once
 
+#include <deque>
+#include <memory>
+
 #include "common/network/socket.h"
 #include "common/result.h"
 #include "interpose/agree/agreement_wire.h"
@@ -24,8 +27,10 @@ class AgreementConnection {
   Result<std::optional<Frame>> next() { return input_.next(); }
 
   // Sends, or keeps what the kernel does not take until flush(); fails where the other side has not
-  // read for so long that more than a fixed amount is kept.
-  Result<void> send(const Bytes& frame);
+  // read for so long that more than a fixed amount is kept. A frame may be that of many
+  // connections.
+  using SharedFrame = std::shared_ptr<const Bytes>;
+  Result<void> send(SharedFrame frame);
   Result<void> flush();
   bool hasOutput() const { return !output_.empty(); }
 
@@ -33,7 +38,9 @@ class AgreementConnection {
   Socket socket_;
   IpAddress from_;
   MessageReader input_;
-  Bytes output_;
+  std::deque<SharedFrame> output_;
+  size_t nSent_ = 0;  // bytes of the first frame
+  size_t nKept_ = 0;  // bytes of all, with those
 };
 
 }  // namespace cinch

@@ -44,6 +44,10 @@ Error serverError(const char* what) {
   return errorf(Status::systemError, "agreement server: %s: %s", what, strerrordesc_np(errno));
 }
 
+AgreementConnection::SharedFrame frameOf(const Message& message, Channel channel) {
+  return std::make_shared<const Bytes>(encodeMessage(message, channel));
+}
+
 }  // namespace
 
 AgreementServer::AgreementServer(Socket listener, Socket poller, Socket stopper,
@@ -202,7 +206,8 @@ Result<void> AgreementServer::dispatch(ConnectionId id, Client& client, const Fr
   if (!leaves && session != nullptr) taken = take(from, *session, frame.message);
   if (leaves || !taken.ok()) {
     // What one rank gets wrong ends its own part in the session, not its process's others.
-    if (!taken.ok()) CINCH_TRY(send(id, client, Rejected{taken.error().message}, frame.channel));
+    if (!taken.ok())
+      CINCH_TRY(send(id, client, frameOf(Rejected{taken.error().message}, frame.channel)));
     client.members.erase(found);
     leave(from);
     if (client.members.empty())
@@ -237,21 +242,21 @@ Result<void> AgreementServer::greet(ConnectionId id, Client& client, Channel cha
   Result<size_t> joined = sessions_.join(message, client.connection.from());
   if (!joined.ok()) {
     // A stranger has its time: a hello of another thread of its process may follow.
-    return send(id, client, Rejected{joined.error().message}, channel);
+    return send(id, client, frameOf(Rejected{joined.error().message}, channel));
   }
   strangers_.remove(id);
   client.isKnown = true;
   client.connection.trust();
   client.members.emplace(channel, Membership{message.nonce, joined.value()});
-  CINCH_TRY(send(id, client, Acknowledged{}, channel));
+  CINCH_TRY(send(id, client, frameOf(Acknowledged{}, channel)));
   sessions_.find(message.nonce)->seat(joined.value(), {id, channel});
   broadcast(message.nonce);
   return {};
 }
 
-Result<void> AgreementServer::send(ConnectionId id, Client& client, const Message& message,
-                                   Channel channel) {
-  CINCH_TRY(client.connection.send(encodeMessage(message, channel)));
+Result<void> AgreementServer::send(ConnectionId id, Client& client,
+                                   AgreementConnection::SharedFrame frame) {
+  CINCH_TRY(client.connection.send(std::move(frame)));
   return watchOutput(id, client);
 }
 
@@ -265,13 +270,16 @@ void AgreementServer::broadcast(Nonce nonce) {
   Session* const session = sessions_.find(nonce);
   if (session == nullptr) return;
   for (const Message& message : session->state.takeBroadcasts()) {
+    // The result of a handshake of many ranks is long, and mostly theirs on the same channel.
+    std::map<Channel, AgreementConnection::SharedFrame> frames;
     for (const Seat& seat : session->seats) {
       const auto found = clients_.find(seat.connection);
       if (found == clients_.end()) continue;  // its process has left, or it is still to come
       const auto member = found->second.members.find(seat.channel);
       if (member == found->second.members.end() || member->second.nonce != nonce) continue;
-      if (!send(seat.connection, found->second, message, seat.channel).ok())
-        doomed_.push_back(seat.connection);
+      AgreementConnection::SharedFrame& frame = frames[seat.channel];
+      if (frame == nullptr) frame = frameOf(message, seat.channel);
+      if (!send(seat.connection, found->second, frame).ok()) doomed_.push_back(seat.connection);
     }
   }
 }

@@ -76,7 +76,7 @@ class AgreementServer {
   Result<void> dispatch(ConnectionId id, Client& client, const Frame& frame);
   Result<void> greet(ConnectionId id, Client& client, Channel channel, const HelloMessage& message);
   Result<void> take(const Membership& from, Session& session, const Message& message);
-  Result<void> send(ConnectionId id, Client& client, const Message& message, Channel channel);
+  Result<void> send(ConnectionId id, Client& client, AgreementConnection::SharedFrame frame);
   Result<void> watchOutput(ConnectionId id, const Client& client);
   void broadcast(Nonce nonce);
 

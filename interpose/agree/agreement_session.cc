@@ -59,6 +59,7 @@ Result<size_t> AgreementSession::join(const Hello& hello, const IpAddress& from)
   member.hello = hello;
   member.from = from;
   members_.push_back(member);
+  hasGreeted_[static_cast<size_t>(hello.rank)] = true;
   present_++;
   if (complete()) decide(judged());
   return members_.size() - 1;
@@ -68,9 +69,11 @@ Result<void> AgreementSession::admit(const Hello& hello) {
   if (hello.rank < 0 || hello.rank >= hello.nRanks || hello.nRanks > kMaxRanks) {
     return errorf(Status::invalidArgument, "there is no rank %d of %d", hello.rank, hello.nRanks);
   }
-  auto same = [&](const Member& member) { return member.hello.rank == hello.rank; };
-  auto twin = std::find_if(members_.begin(), members_.end(), same);
-  if (twin != members_.end()) {
+  const auto rank = static_cast<size_t>(hello.rank);
+  if (rank >= hasGreeted_.size()) hasGreeted_.resize(static_cast<size_t>(hello.nRanks));
+  if (hasGreeted_[rank]) {
+    const auto same = [&](const Member& member) { return member.hello.rank == hello.rank; };
+    const auto twin = std::find_if(members_.begin(), members_.end(), same);
     conflict_ = rankOnHost(twin->hello) + " has greeted twice, the second time from host " +
                 hello.host + ": give each rank its own number and each communicator its own id";
     return errorf(Status::invalidUsage, "%s", conflict_.c_str());

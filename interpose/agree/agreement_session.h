@@ -99,6 +99,7 @@ class AgreementSession {
   Reports reports_;
   Arrivals arrivals_;
   std::vector<Member> members_;
+  std::vector<bool> hasGreeted_;  // by rank
   size_t present_ = 0;
   std::string conflict_;
   bool decided_ = false;

@@ -11,12 +11,14 @@ namespace {
 constexpr size_t kNamedComplaints = 4;
 constexpr size_t kNamedAddresses = 3;
 
-// Complaints in order, of which only the first few are spelt out.
+// Complaints in order, of which only the first few are spelt out: of 16,384 ranks with other
+// settings each would take a while.
 class Complaints {
  public:
-  void add(const std::string& text) {
+  template <class Describe>
+  void add(const Describe& describe) {
     if (count_++ >= kNamedComplaints) return;
-    text_ += (text_.empty() ? "" : "; ") + text;
+    text_ += (text_.empty() ? "" : "; ") + describe();
   }
   bool none() const { return count_ == 0; }
   std::string text() const {
@@ -56,27 +58,32 @@ void forEachOdd(const Members& members, Fact fact, Complain complain) {
 void compareSizes(const Members& members, Complaints& complaints) {
   auto size = [](const Hello& hello) { return hello.nRanks; };
   forEachOdd(members, size, [&](const Hello& odd, const Hello& reference) {
-    complaints.add(rankOnHost(odd) + " says that there are " + std::to_string(odd.nRanks) +
-                   " ranks, " + rankOnHost(reference) + " says " +
-                   std::to_string(reference.nRanks));
+    complaints.add([&] {
+      return rankOnHost(odd) + " says that there are " + std::to_string(odd.nRanks) + " ranks, " +
+             rankOnHost(reference) + " says " + std::to_string(reference.nRanks);
+    });
   });
 }
 
 void compareVersions(const Members& members, Complaints& complaints) {
   auto version = [](const Hello& hello) { return hello.version; };
   forEachOdd(members, version, [&](const Hello& odd, const Hello& reference) {
-    complaints.add("Cinch versions differ: " + rankOnHost(odd) + " has " +
-                   std::to_string(odd.version) + ", " + rankOnHost(reference) + " has " +
-                   std::to_string(reference.version));
+    complaints.add([&] {
+      return "Cinch versions differ: " + rankOnHost(odd) + " has " + std::to_string(odd.version) +
+             ", " + rankOnHost(reference) + " has " + std::to_string(reference.version);
+    });
   });
 }
 
 void compareSettings(const Members& members, Complaints& complaints) {
   auto hash = [](const Hello& hello) { return hello.settingsHash; };
   forEachOdd(members, hash, [&](const Hello& odd, const Hello& reference) {
-    std::string difference = settingsDifference(odd.settings, reference.settings, reference.rank);
-    complaints.add(rankOnHost(odd) + " has other settings" +
-                   (difference.empty() ? " than " + rankOnHost(reference) : ": " + difference));
+    complaints.add([&] {
+      const std::string difference =
+          settingsDifference(odd.settings, reference.settings, reference.rank);
+      return rankOnHost(odd) + " has other settings" +
+             (difference.empty() ? " than " + rankOnHost(reference) : ": " + difference);
+    });
   });
 }
 
@@ -85,20 +92,20 @@ void findMissing(const Members& members, const IpAddress& server, Complaints& co
   for (const Member& member : members) present.insert(member.hello.rank);
   for (int rank = 0; rank < members[0].hello.nRanks; ++rank) {
     if (present.count(rank) != 0) continue;
-    // Beyond those that are spelt out, a rank is only counted.
-    bool named = static_cast<size_t>(rank) < kNamedComplaints + present.size();
-    std::string where = named ? whereabouts(rank, members, server) : "";
-    complaints.add("rank " + std::to_string(rank) + (where.empty() ? "" : " (on " + where + ")") +
-                   " runs without Cinch: preload libcinch.so there too");
+    complaints.add([&] {
+      return "rank " + std::to_string(rank) + " (on " + whereabouts(rank, members, server) +
+             ") runs without Cinch: preload libcinch.so there too";
+    });
   }
 }
 
 void findUnable(const Members& members, Complaints& complaints) {
   for (const Member& member : members) {
     if (!member.hello.refusal.empty()) {
-      complaints.add(rankOnHost(member.hello) + " cannot take part: " + member.hello.refusal);
+      complaints.add(
+          [&] { return rankOnHost(member.hello) + " cannot take part: " + member.hello.refusal; });
     } else if (member.left) {
-      complaints.add(leftTooEarly(member.hello));
+      complaints.add([&] { return leftTooEarly(member.hello); });
     }
   }
 }
@@ -237,7 +244,7 @@ Verdict judge(const Members& unordered, const IpAddress& server, const std::stri
   auto byRank = [](const Member& a, const Member& b) { return a.hello.rank < b.hello.rank; };
   std::sort(members.begin(), members.end(), byRank);
   Complaints complaints;
-  if (!conflict.empty()) complaints.add(conflict);
+  if (!conflict.empty()) complaints.add([&] { return conflict; });
   compareSizes(members, complaints);
   if (complaints.none()) findMissing(members, server, complaints);  // needs one common size
   findUnable(members, complaints);

@@ -207,6 +207,22 @@ void trains(const World& world) {
   Job(world).train(kTrainingSteps);
 }
 
+int numberFrom(const char* variable, int otherwise) {
+  const char* const given = getenv(variable);
+  return given == nullptr ? otherwise : atoi(given);
+}
+
+// When everything is learned, until `go` is in the folder: whoever looks on knows when to begin.
+void trainsSteadily(const World& world) {
+  Job job(world);
+  job.train(kTrainingSteps);
+  std::ofstream(world.folder + "/steady-" + std::to_string(world.rank)).close();
+  while (!std::filesystem::exists(world.folder + "/go"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const int steps = numberFrom("TEST_STEPS", 100);
+  for (int step = 0; step < steps; ++step) job.trainStep(kTrainingSteps + step);
+}
+
 // What is learned of a step does not reach into a capture.
 void trainsInAGraph(const World& world) {
   Job job(world);
@@ -337,8 +353,7 @@ void runsAhead(const World& world) {
 // The ranks are never at one call together: NCCL cannot connect them for what would be compressed.
 void runsAlwaysAhead(const World& world) {
   Job job(world);
-  const char* const given = getenv("TEST_AHEAD");
-  const int ahead = given == nullptr ? 8 : atoi(given);
+  const int ahead = numberFrom("TEST_AHEAD", 8);
   for (int step = 0; step < 2 * kTrainingSteps; step += ahead) job.runAhead(0, step, ahead);
 }
 
@@ -396,6 +411,7 @@ void repeatsAnAverage(const World& world) {
 const std::vector<Case>& defaultCases() {
   static const std::vector<Case> cases = {
       {"default-training", 2, trains},
+      {"default-steady-training", 2, trainsSteadily},
       {"default-graph", 2, trainsInAGraph},
       {"default-graph-earlier-on-one-rank", 2, oneRankCapturesEarlier},
       {"default-graph-again-on-one-rank", 2, oneRankCapturesAgain},
