@@ -7,8 +7,8 @@
 
 namespace cinch {
 
-inline uint64_t hashBytes(const uint8_t* bytes, size_t n) {
-  uint64_t hash = 0xcbf29ce484222325;
+// `hash` is that of the bytes before, where these are only some of those that are hashed.
+inline uint64_t hashBytes(const uint8_t* bytes, size_t n, uint64_t hash = 0xcbf29ce484222325) {
   for (size_t i = 0; i < n; ++i) hash = (hash ^ bytes[i]) * 0x100000001b3;
   return hash;
 }

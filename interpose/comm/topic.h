@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <vector>
 
 #include "common/byte_order.h"
 #include "common/hash.h"
@@ -20,13 +19,17 @@ enum class Subject : uint64_t {
   precision  // of a slot, after an examined call
 };
 
-// One that is the same on all ranks for the same facts, and another one for others.
+// One that is the same on all ranks for the same facts, and another one for others. Without
+// allocations: each compressed call asks for some.
 inline uint64_t topicOf(Subject subject, std::initializer_list<uint64_t> facts) {
-  std::vector<uint8_t> bytes((facts.size() + 1) * sizeof(uint64_t));
-  uint8_t* to = bytes.data();
-  storeLittle(static_cast<uint64_t>(subject), to);
-  for (const uint64_t fact : facts) storeLittle(fact, to += sizeof(uint64_t));
-  return hashBytes(bytes.data(), bytes.size());
+  uint8_t bytes[sizeof(uint64_t)];
+  storeLittle(static_cast<uint64_t>(subject), bytes);
+  uint64_t hash = hashBytes(bytes, sizeof bytes);
+  for (const uint64_t fact : facts) {
+    storeLittle(fact, bytes);
+    hash = hashBytes(bytes, sizeof bytes, hash);
+  }
+  return hash;
 }
 
 }  // namespace cinch

@@ -75,7 +75,9 @@ void Sequence::keep(const Observed& call) {
   if (!isIgnorable(call.symbol)) {
     heldFor_ += heldFor_ < kLongRun;
     period_.beside.since += period_.beside.since < kLongRun;
-    period_.word[call.position].smallBefore = std::exchange(small_, {});
+    // Without allocations: this is done in every step.
+    std::swap(period_.word[call.position].smallBefore, small_);
+    small_.clear();
     if (heldFor_ == 2 * period_.word.size()) takeForBeside();
   } else if (signature.kind == CallKind::allReduce && isCompressibleType(signature.dataType) &&
              small_.size() < kMostSmall) {

@@ -1,5 +1,7 @@
 // What a program gets whose user has set nothing. defaults_test.py reads in Cinch's report what
 // became of these calls; here their results are checked.
+#include <dlfcn.h>
+
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -15,6 +17,12 @@
 
 namespace surface {
 namespace {
+
+// Of this thread, where tests/control/allocations.cc is preloaded; else null.
+using CountAllocations = uint64_t (*)();
+CountAllocations allocationCounter() {
+  return reinterpret_cast<CountAllocations>(dlsym(RTLD_DEFAULT, "allocationsByCinch"));
+}
 
 // The buckets of a model, in the order in which a backward pass fills them: two of one size, so
 // that only their place in the step tells them apart.
@@ -220,7 +228,10 @@ void trainsSteadily(const World& world) {
   while (!std::filesystem::exists(world.folder + "/go"))
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   const int steps = numberFrom("TEST_STEPS", 100);
+  const CountAllocations count = allocationCounter();
+  const uint64_t before = count == nullptr ? 0 : count();
   for (int step = 0; step < steps; ++step) job.trainStep(kTrainingSteps + step);
+  if (count != nullptr) printf("allocations %lu\n", static_cast<unsigned long>(count() - before));
 }
 
 // What is learned of a step does not reach into a capture.

@@ -12,7 +12,7 @@ using namespace surface;
 std::vector<Case> allCases() {
   std::vector<Case> all;
   for (const auto* cases : {&groupCases(), &operationCases(), &communicatorCases(), &graphCases(),
-                            &trapCases(), &largeCases(), &defaultCases()})
+                            &trapCases(), &largeCases(), &defaultCases(), &controlCases()})
     all.insert(all.end(), cases->begin(), cases->end());
   return all;
 }

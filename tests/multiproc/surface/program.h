@@ -99,5 +99,6 @@ const std::vector<Case>& graphCases();
 const std::vector<Case>& trapCases();
 const std::vector<Case>& largeCases();
 const std::vector<Case>& defaultCases();
+const std::vector<Case>& controlCases();
 
 }  // namespace surface

@@ -134,7 +134,7 @@ def add_cases():
     listing = subprocess.run([PROGRAM, "--list"], check=True, stdout=subprocess.PIPE, text=True)
     for line in listing.stdout.splitlines():
         case, ranks = line.split()
-        if case.startswith("default-"):  # defaults_test.py
+        if case.startswith(("default-", "control-")):  # defaults_test.py, tests/control
             continue
         if RANKS_PER_HOST > 1 and (int(ranks) <= RANKS_PER_HOST or case in ON_ONE_HOST):
             continue
