@@ -58,6 +58,18 @@ def await_files(folder, names, processes):
         time.sleep(0.05)
 
 
+def time_of_many_hosts(programs, hosts, turns=2):
+    """How many times as long as with plain NCCL a training takes on so many hosts of one rank, all on this machine."""
+    times = {"": [], programs.preload: []}
+    for turn in range(turns):
+        for preload in sorted(times, reverse=turn % 2 == 1):
+            with tempfile.TemporaryDirectory() as folder:
+                begin = time.monotonic()
+                finish(programs.start("default-training", hosts, folder, preload))
+                times[preload].append(time.monotonic() - begin)
+    return min(times[programs.preload]) / min(times[""])
+
+
 def number(outcome, prefix):
     return int(outcome.lines(prefix)[0][0])
 
@@ -137,12 +149,18 @@ def system_calls(trace, library, but):
 def steady_state(programs, steps, settings=None):
     """What Cinch does on a program's thread in so many steps after warm-up: {"syscalls", "allocations", "waits", "calls"},
     of which the first is None without strace."""
-    settings = {"CINCH_STRATEGY": "sra", "TEST_STEPS": str(steps), **(settings or {})}
+    settings = {"CINCH_STRATEGY": "sra", "TEST_STEPS": str(steps), "CINCH_STATS_INTERVAL": "1", **(settings or {})}
     preload = f"{programs.allocations} {programs.preload}"
     found = {"syscalls": None, "calls": {}}
     with tempfile.TemporaryDirectory() as folder:
+        def waits():
+            with open(f"{folder}/report-0.json", encoding="utf-8") as file:
+                return json.load(file)["origin"]["waits"]
+
         started = programs.start("default-steady-training", 2, folder, preload, settings)
         await_files(folder, ["steady-0", "steady-1"], started)
+        time.sleep(2)  # for the report to be written once more
+        before = waits()
         tracer = None
         if shutil.which("strace"):
             tracer = subprocess.Popen(["strace", "-k", "-p", str(started[0][0].pid), "-o", f"{folder}/trace"],
@@ -155,7 +173,6 @@ def steady_state(programs, steps, settings=None):
             with open(f"{folder}/trace", encoding="utf-8", errors="replace") as trace:
                 found["calls"] = dict(system_calls(trace, "libcinch.so", AT_THE_END))
             found["syscalls"] = sum(found["calls"].values())
-        with open(f"{folder}/report-0.json", encoding="utf-8") as file:
-            found["waits"] = json.load(file)["origin"]["waits"]
+        found["waits"] = waits() - before
     found["allocations"] = number(outcomes[0], "allocations")
     return found

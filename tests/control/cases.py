@@ -1,0 +1,154 @@
+"""Programs whose ranks are ahead of each other, stopped, killed, short of descriptors, or lose the process that made
+an id, with plain NCCL and with Cinch: what plain finishes, Cinch must finish.
+
+    cases.py PROGRAM PRELOAD [--times N] [--seed S] [--only TEXT]
+
+Prints a line for each case, and in the last one {"cases", "cases_passed", "runs", "failures"}.
+"""
+
+import argparse
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from ranks import wait_all  # noqa: E402
+
+DEADLINE = 60  # the longest case takes a few seconds
+AHEAD = (1, 2, 5, 17, 60, 300)
+LIMITS = 12
+STEP_OF_LIMITS = 8
+
+
+class Case:
+    """A case of surface_rank, and what happens to its ranks. disturb(processes, dice) is called once they have
+    started; with `survivors`, only these have to end well, and the others do not."""
+
+    def __init__(self, name, case, ranks=2, settings=None, limit=None, disturb=None, survivors=None):
+        self.name, self.case, self.ranks, self.settings = name, case, ranks, settings or {}
+        self.limit, self.disturb, self.survivors = limit, disturb, survivors
+
+    def run(self, program, preload, dice):
+        """What went wrong; empty: nothing."""
+        with tempfile.TemporaryDirectory() as folder:
+            processes = [self.start(program, preload, rank, folder) for rank in range(self.ranks)]
+            if self.disturb:
+                self.disturb([process for process, _ in processes], dice)
+            outcomes = wait_all(processes, time.monotonic() + DEADLINE)
+        wrong, hashes = [], {}
+        for rank, outcome in enumerate(outcomes):
+            if outcome.status is None:
+                wrong.append(f"rank {rank} hung: {outcome.output[-600:]}")
+            elif self.survivors is None and (outcome.status != 0 or not outcome.output.endswith("done\n")):
+                wrong.append(f"rank {rank} ended with {outcome.status}: {outcome.output[-600:]}")
+            for label, value in outcome.lines("same"):
+                if hashes.setdefault(label, value) != value:
+                    wrong.append(f"{label} differs among the ranks")
+        return "\n".join(wrong)
+
+    def start(self, program, preload, rank, folder):
+        values = {"NCCL_HOSTID": f"control-host-{rank}", "NCCL_SOCKET_IFNAME": "lo", "LD_PRELOAD": preload,
+                  "CINCH_STRATEGY": "sra", **self.settings}
+        log = open(f"{folder}/rank-{rank}.log", "w+", encoding="utf-8")
+        command = [program, "--case", self.case, "--folder", folder, "--rank", str(rank), "--ranks", str(self.ranks)]
+        limit = self.limit
+        limits = None if limit is None else lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                                env=dict(os.environ, **values), preexec_fn=limits), log
+
+
+def send(process, number):
+    if process.poll() is None:
+        process.send_signal(number)
+
+
+def stop(rank):
+    """Stops a rank some times, each at any moment, for up to a second."""
+    def disturb(processes, dice):
+        for _ in range(3):
+            time.sleep(dice.uniform(0, 0.7))
+            send(processes[rank], signal.SIGSTOP)
+            time.sleep(dice.uniform(0, 1))
+            send(processes[rank], signal.SIGCONT)
+    return disturb
+
+
+def kill(rank):
+    def disturb(processes, dice):
+        time.sleep(dice.uniform(0, 2))
+        send(processes[rank], signal.SIGKILL)
+    return disturb
+
+
+def least_limit(program):
+    """How few descriptors plain NCCL trains with."""
+    too_few, enough = 3, 512
+    while enough - too_few > 1:
+        limit = (too_few + enough) // 2
+        if Case("", "default-training", limit=limit).run(program, "", random.Random()):
+            too_few = limit
+        else:
+            enough = limit
+    return enough
+
+
+def all_cases(program):
+    cases = [Case(f"ahead-{steps}", "default-always-ahead", settings={"TEST_AHEAD": str(steps)}) for steps in AHEAD]
+    cases.append(Case("ahead-in-turn", "default-run-ahead"))
+    cases.append(Case("ahead-in-turn-auto", "default-run-ahead", settings={"CINCH_STRATEGY": "auto"}))
+    cases += [Case(f"stopped-{rank}", "default-training", disturb=stop(rank)) for rank in range(2)]
+    cases += [Case(f"stopped-{rank}-ahead", "default-run-ahead", disturb=stop(rank)) for rank in range(2)]
+    cases += [Case(f"killed-{rank}", "default-training", disturb=kill(rank), survivors=()) for rank in range(2)]
+    signature = {"CINCH_SLOTS": "signature", "CINCH_CODEC": "q4", "CINCH_MIN_BYTES": "16K"}
+    cases += [Case(name, f"communicator-{name}", ranks=3, settings=signature)
+              for name in ("maker-of-the-parent-leaves", "maker-is-no-rank")]
+    first = least_limit(program)
+    cases += [Case(f"descriptors-{first + i * STEP_OF_LIMITS}", "default-training", limit=first + i * STEP_OF_LIMITS)
+              for i in range(LIMITS)]
+    return cases
+
+
+def run_all(program, preload, times, seed, only="", out=None):
+    figures = {"cases": 0, "cases_passed": 0, "runs": 0, "failures": []}
+    for case in all_cases(program):
+        if only not in case.name:
+            continue
+        dice = random.Random(f"{seed} {case.name}")
+        plain = case.run(program, "", dice)
+        if plain:  # nothing to be measured against
+            print(f"{case.name}: plain NCCL does not finish it: {plain.splitlines()[0]}", flush=True, file=out)
+            continue
+        begin = time.monotonic()
+        failures = [wrong for wrong in (case.run(program, preload, dice) for _ in range(times)) if wrong]
+        figures["cases"] += 1
+        figures["cases_passed"] += not failures
+        figures["runs"] += times
+        figures["failures"] += [f"{case.name}: {wrong}" for wrong in failures]
+        print(f"{case.name}: {times - len(failures)} of {times}, {time.monotonic() - begin:.1f} s", flush=True, file=out)
+        for wrong in failures:
+            print(wrong, flush=True, file=out)
+    return figures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("preload")
+    parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--seed", default=str(random.SystemRandom().randrange(1 << 32)))
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    print(f"seed {arguments.seed}", flush=True)
+    figures = run_all(arguments.program, arguments.preload, arguments.times, arguments.seed, arguments.only)
+    print(json.dumps(figures))
+    return 1 if figures["failures"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
