@@ -51,18 +51,20 @@ AgreementConnection::SharedFrame frameOf(const Message& message, Channel channel
 }  // namespace
 
 AgreementServer::AgreementServer(Socket listener, Socket poller, Socket stopper,
-                                 const ServerLimits& limits)
+                                 const ServerLimits& limits, Key key)
     : listener_(std::move(listener)),
       poller_(std::move(poller)),
       stopper_(std::move(stopper)),
       where_(localEndpoint(listener_)),
       limits_(limits),
+      key_(std::move(key)),
       strangers_(std::min(limits.maxStrangers, descriptorLimit() / kStrangersShare)),
       nextId_(kFirstClient),
       sessions_(limits) {}
 
 Result<std::unique_ptr<AgreementServer>> AgreementServer::start(const IpAddress& address,
-                                                                const ServerLimits& limits) {
+                                                                const ServerLimits& limits,
+                                                                Key key) {
   auto listener = listenOn(address);
   CINCH_TRY(listener);
   Socket poller(epoll_create1(EPOLL_CLOEXEC));
@@ -74,7 +76,7 @@ Result<std::unique_ptr<AgreementServer>> AgreementServer::start(const IpAddress&
     return serverError("epoll");
   }
   std::unique_ptr<AgreementServer> server(new AgreementServer(
-      std::move(listener.value()), std::move(poller), std::move(stopper), limits));
+      std::move(listener.value()), std::move(poller), std::move(stopper), limits, std::move(key)));
   SignalsBlocked blocked;
   try {
     server->thread_ = std::thread(&AgreementServer::run, server.get());
@@ -164,7 +166,7 @@ void AgreementServer::admit(Accepted accepted) {
   AgreementConnection connection(std::move(accepted));
   if (static_cast<size_t>(connection.fd()) >= descriptorLimit() / 2) return;  // NCCL's
   if (!control(poller_, EPOLL_CTL_ADD, connection.fd(), id, EPOLLIN)) return;
-  clients_.emplace(id, Client{std::move(connection)});
+  clients_.emplace(id, Client{std::move(connection), KeyCheck(key_)});
   strangers_.add(id, from, deadlineIn(limits_.helloTime));
 }
 
@@ -186,8 +188,26 @@ Result<void> AgreementServer::receive(ConnectionId id, Client& client) {
     auto frame = client.connection.next();
     CINCH_TRY(frame);
     if (!frame.value()) return {};
-    CINCH_TRY(dispatch(id, client, *frame.value()));
+    CINCH_TRY(dispatchKey(id, client, *frame.value()));
   }
+}
+
+// Whoever has another key is told why before the connection ends.
+Result<void> AgreementServer::dispatchKey(ConnectionId id, Client& client, const Frame& frame) {
+  Result<void> good;
+  if (const Opening* opening = std::get_if<Opening>(&frame.message)) {
+    const auto challenge = client.key.take(*opening);
+    if (challenge.ok()) return send(id, client, frameOf(challenge.value(), frame.channel));
+    good = challenge.error();
+  } else if (const KeyProof* proof = std::get_if<KeyProof>(&frame.message)) {
+    good = client.key.take(*proof);
+    if (good.ok()) return {};
+  } else {
+    good = client.key.mayGoOn();
+    if (good.ok()) return dispatch(id, client, frame);
+  }
+  CINCH_TRY(send(id, client, frameOf(Rejected{good.error().message}, frame.channel)));
+  return good;
 }
 
 Result<void> AgreementServer::dispatch(ConnectionId id, Client& client, const Frame& frame) {
@@ -353,7 +373,9 @@ struct ServerOfProcess {
     ServerLimits limits;
     // Half of what a rank waits for the others' votes: these fail where one does not come.
     limits.arrivalTime = std::chrono::seconds(processParams().params.voteTimeout) / 2;
-    auto started = AgreementServer::start(address.value(), limits);
+    auto key = channelKey();
+    CINCH_TRY(key);
+    auto started = AgreementServer::start(address.value(), limits, std::move(key.value()));
     CINCH_TRY(started);
     server = started.value().release();
     owner = getpid();

@@ -21,6 +21,7 @@
 #include "common/result.h"
 #include "interpose/agree/agreement_connection.h"
 #include "interpose/agree/agreement_sessions.h"
+#include "interpose/agree/channel_key.h"
 #include "interpose/agree/strangers.h"
 
 namespace cinch {
@@ -36,8 +37,9 @@ struct ServerLimits : SessionLimits {
 
 class AgreementServer {
  public:
+  // With a key, those that connect have to prove that they hold it.
   static Result<std::unique_ptr<AgreementServer>> start(const IpAddress& address,
-                                                        const ServerLimits& limits);
+                                                        const ServerLimits& limits, Key key = {});
   // Stops; ranks that are still connected lose their server.
   ~AgreementServer();
   AgreementServer(const AgreementServer&) = delete;
@@ -60,11 +62,13 @@ class AgreementServer {
   // A process.
   struct Client {
     AgreementConnection connection;
+    KeyCheck key;
     bool isKnown = false;  // has sent a valid hello
     std::map<Channel, Membership> members{};
   };
 
-  AgreementServer(Socket listener, Socket poller, Socket stopper, const ServerLimits& limits);
+  AgreementServer(Socket listener, Socket poller, Socket stopper, const ServerLimits& limits,
+                  Key key);
 
   void run();
   int timeout();
@@ -74,6 +78,7 @@ class AgreementServer {
   void handle(ConnectionId id, uint32_t events);
   Result<void> receive(ConnectionId id, Client& client);
   Result<void> dispatch(ConnectionId id, Client& client, const Frame& frame);
+  Result<void> dispatchKey(ConnectionId id, Client& client, const Frame& frame);
   Result<void> greet(ConnectionId id, Client& client, Channel channel, const HelloMessage& message);
   Result<void> take(const Membership& from, Session& session, const Message& message);
   Result<void> send(ConnectionId id, Client& client, AgreementConnection::SharedFrame frame);
@@ -91,6 +96,7 @@ class AgreementServer {
   Socket stopper_;
   Endpoint where_;
   ServerLimits limits_;
+  const Key key_;
 
   // The thread's own.
   std::unordered_map<ConnectionId, Client> clients_;

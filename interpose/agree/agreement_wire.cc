@@ -1,6 +1,7 @@
 #include "interpose/agree/agreement_wire.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string_view>
 
@@ -72,6 +73,10 @@ class Writer {
     integer(static_cast<uint32_t>(n));
     bytes_.insert(bytes_.end(), value.begin(), value.begin() + static_cast<ptrdiff_t>(n));
   }
+  template <size_t N>
+  void array(const std::array<uint8_t, N>& value) {
+    bytes_.insert(bytes_.end(), value.begin(), value.end());
+  }
   Bytes take() { return std::move(bytes_); }
 
  private:
@@ -134,6 +139,12 @@ class Reader {
     const size_t n = count(limit, 1);
     const uint8_t* first = take(n);
     return first == nullptr ? Bytes() : Bytes(first, first + n);
+  }
+  template <size_t N>
+  std::array<uint8_t, N> array() {
+    std::array<uint8_t, N> value{};
+    if (const uint8_t* const bytes = take(N)) memcpy(value.data(), bytes, N);
+    return value;
   }
   std::vector<IpAddress> addresses() {
     std::vector<IpAddress> list(count(kMaxAddresses, 17));
@@ -457,13 +468,46 @@ Message readDifference(Reader& in) {
   return message;
 }
 
+void write(const Opening& message, Writer& out) {
+  out.array(message.number);
+}
+
+Message readOpening(Reader& in) {
+  const Opening message{in.array<sizeof(Random)>()};
+  in.end();
+  return message;
+}
+
+void write(const Challenge& message, Writer& out) {
+  out.array(message.number);
+  out.array(message.proof);
+}
+
+Message readChallenge(Reader& in) {
+  Challenge message;
+  message.number = in.array<sizeof(Random)>();
+  message.proof = in.array<sizeof(Proof)>();
+  in.end();
+  return message;
+}
+
+void write(const KeyProof& message, Writer& out) {
+  out.array(message.proof);
+}
+
+Message readKeyProof(Reader& in) {
+  const KeyProof message{in.array<sizeof(Proof)>()};
+  in.end();
+  return message;
+}
+
 using ReadFunction = Message (*)(Reader&);
 constexpr ReadFunction kReaders[] = {
     readHello,        readInitialised,       readVote,          readEmpty<Acknowledged>,
     readRejected,     readVerdict,           readFigures,       readProposal,
     readPrepare,      readPrepared,          readCommit,        readWithdraw,
     readEmpty<Leave>, readTopic<Retraction>, readTopic<Missed>, readTrail,
-    readDifference};
+    readDifference,   readOpening,           readChallenge,     readKeyProof};
 static_assert(std::size(kReaders) == std::variant_size_v<Message>);
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "common/network/ip_address.h"
+#include "common/network/secret.h"
 #include "common/result.h"
 #include "interpose/agree/agreement.h"
 #include "interpose/agree/decision_record.h"
@@ -123,6 +124,18 @@ struct Difference {
   uint32_t other = 0;
 };
 
+// Before the first hello of a connection, where keys are to be proved (channel_key.h).
+struct Opening {
+  Random number{};
+};
+struct Challenge {
+  Random number{};
+  Proof proof{};
+};
+struct KeyProof {
+  Proof proof{};
+};
+
 // Server to rank, besides Verdict.
 struct Acknowledged {};
 struct Rejected {
@@ -137,7 +150,7 @@ uint64_t childNonce(uint64_t parent, uint64_t ordinal, int64_t part);
 using Bytes = std::vector<uint8_t>;
 using Message = std::variant<HelloMessage, Initialised, Vote, Acknowledged, Rejected, Verdict,
                              Figures, Proposal, Prepare, Prepared, Commit, Withdraw, Leave,
-                             Retraction, Missed, Trail, Difference>;
+                             Retraction, Missed, Trail, Difference, Opening, Challenge, KeyProof>;
 
 // Two processes have one connection, whatever the number of their ranks and communicators: a
 // channel is what one rank of the connecting process has to do with one session. That process

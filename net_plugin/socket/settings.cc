@@ -10,7 +10,7 @@ Result<SocketSettings> readSocketSettings(const Params& params) {
   settings.checksum = params.netChecksum;
   settings.timeout = std::chrono::seconds(params.netTimeout);
   if (params.netKeyFile.empty()) return settings;
-  Result<Key> key = readKeyFile(params.netKeyFile);
+  Result<Key> key = readKeyFile("CINCH_NET_KEY_FILE", params.netKeyFile);
   if (!key) return key.error();
   settings.key = std::move(key.value());
   return settings;

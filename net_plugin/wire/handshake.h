@@ -43,8 +43,8 @@
 #include <cstdint>
 #include <span>
 
+#include "common/network/secret.h"
 #include "common/result.h"
-#include "net_plugin/wire/secret.h"
 
 namespace cinch::net {
 

@@ -57,6 +57,12 @@ class Defaults(surface_test.OutcomeTest):
     def test_training_gets_feedback_and_adaptive_precision(self):
         self.check_training({}, least_plans=1)
 
+    def test_training_is_the_same_where_ranks_prove_a_key(self):
+        with tempfile.NamedTemporaryFile("w") as key:
+            key.write("k" * 32)
+            key.flush()
+            self.check_training({"CINCH_KEY_FILE": key.name}, least_plans=1)
+
     def test_precision_follows_every_checkup(self):
         self.check_training({"CINCH_GUARD_EVERY": "5"}, least_plans=2)
 

@@ -26,8 +26,8 @@ std::vector<uint8_t> hello(Random& random) {
   net::Hello hello;
   hello.flows = 4;
   hello.link = random();
-  hello.from = net::randomBytes16();
-  hello.to = net::randomBytes16();
+  hello.from = randomBytes16();
+  hello.to = randomBytes16();
   const net::ConnectingHandshake handshake(hello, {});
   return {handshake.hello().begin(), handshake.hello().end()};
 }

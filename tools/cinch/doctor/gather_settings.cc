@@ -4,11 +4,11 @@
 #include <cstring>
 #include <filesystem>
 
+#include "common/network/secret.h"
 #include "common/text_file.h"
 #include "interpose/comm/comm_plan.h"
 #include "interpose/comm/rule_source.h"
 #include "interpose/real/nccl_content.h"
-#include "net_plugin/wire/secret.h"
 #include "tools/cinch/doctor/gather.h"
 #include "tools/cinch/doctor/loader.h"
 #include "tools/cinch/installation.h"
@@ -78,9 +78,11 @@ std::vector<FileFact> gatherFiles(const Variables& variables, const Params& para
   if (!params.plan.empty())
     files.add("plan", "CINCH_PLAN", faultOf(processPlan()),
               "name a file that CINCH_PLAN=record:FILE has written, or unset it");
-  if (!params.netKeyFile.empty())
-    files.add("key", "CINCH_NET_KEY_FILE", faultOf(net::readKeyFile(params.netKeyFile)),
-              "let its owner alone read it (chmod 600), with 16 bytes or more in it");
+  for (const auto& [variable, path] : {std::pair("CINCH_KEY_FILE", params.keyFile),
+                                       std::pair("CINCH_NET_KEY_FILE", params.netKeyFile)})
+    if (!path.empty())
+      files.add("key", variable, faultOf(readKeyFile(variable, path)),
+                "let its owner alone read it (chmod 600), with 16 bytes or more in it");
   if (!params.layers.empty())
     files.add("layers", "CINCH_LAYERS", faultOf(readTextFile(params.layers)),
               "correct the path, or unset it");

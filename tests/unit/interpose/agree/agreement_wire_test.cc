@@ -74,8 +74,14 @@ Message sample(size_t type) {
       return Missed{24};
     case 15:
       return Trail{64, 32, {1, 2, ~0ull}};
-    default:
+    case 16:
       return Difference{25, 26, 27, 28};
+    case 17:
+      return Opening{{1, 2}};
+    case 18:
+      return Challenge{{3, 4}, {5, 6}};
+    default:
+      return KeyProof{{7, 8}};
   }
 }
 constexpr size_t kTypes = std::variant_size_v<Message>;
@@ -158,6 +164,10 @@ TEST(AgreementWire, WhatDecidesComesBack) {
   const auto difference = decoded<Difference>(encodeMessage(sample(16)));
   EXPECT_TRUE(difference.alike == 25 && difference.differs == 26);
   EXPECT_TRUE(difference.rank == 27 && difference.other == 28);
+  EXPECT_EQ(decoded<Opening>(encodeMessage(sample(17))).number, Random({1, 2}));
+  const auto challenge = decoded<Challenge>(encodeMessage(sample(18)));
+  EXPECT_TRUE(challenge.number == Random({3, 4}) && challenge.proof == Proof({5, 6}));
+  EXPECT_EQ(decoded<KeyProof>(encodeMessage(sample(19))).proof, Proof({7, 8}));
 }
 
 // Sums of them would begin again at 0.

@@ -10,7 +10,7 @@
 
 #include "common/result.h"
 
-namespace cinch::net {
+namespace cinch {
 
 using Key = std::vector<uint8_t>;  // empty: none
 using Random = std::array<uint8_t, 16>;
@@ -19,9 +19,10 @@ using Proof = std::array<uint8_t, 32>;
 inline constexpr size_t kMinKeyBytes = 16;
 inline constexpr size_t kMaxKeyBytes = 4096;
 
-// Reads a key: the file's bytes without one newline at the end, kMinKeyBytes to kMaxKeyBytes; only
-// its owner may be able to read it. The error names the file, what is wrong and what helps.
-Result<Key> readKeyFile(const std::string& path);
+// Reads the key in the file that `variable` names: the file's bytes without one newline at the end,
+// kMinKeyBytes to kMaxKeyBytes. It is this user's or root's, and nobody else may be able to read it
+// but one of this user's groups. The error names the file, what is wrong and what helps.
+Result<Key> readKeyFile(const char* variable, const std::string& path);
 
 // Random bytes from the kernel. Zeros where it has none (a filter of system calls may forbid them),
 // which no opening takes.
@@ -34,4 +35,4 @@ Proof prove(const Key& key, std::initializer_list<std::span<const uint8_t>> part
 // Takes as long wherever they differ. Of the same length.
 bool sameSecret(std::span<const uint8_t> a, std::span<const uint8_t> b);
 
-}  // namespace cinch::net
+}  // namespace cinch

@@ -1,4 +1,4 @@
-#include "net_plugin/wire/secret.h"
+#include "common/network/secret.h"
 
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace cinch::net {
+namespace cinch {
 namespace {
 
 static_assert(sizeof(Proof) == SHA256_DIGEST_LENGTH);
@@ -90,24 +90,39 @@ class File {
   int fd_;
 };
 
-Error keyError(const std::string& path, const char* why) {
-  return errorf(Status::invalidUsage, "CINCH_NET_KEY_FILE=%s: %s", path.c_str(), why);
+bool isOneOfOurGroups(gid_t group) {
+  if (group == getegid()) return true;
+  std::vector<gid_t> groups(static_cast<size_t>(std::max(getgroups(0, nullptr), 0)));
+  const int n = getgroups(static_cast<int>(groups.size()), groups.data());
+  return n > 0 && std::find(groups.begin(), groups.begin() + n, group) != groups.begin() + n;
+}
+
+// Why a file with these rights is no place for a key; null: it is one.
+const char* whyNoSecret(const struct stat& facts) {
+  if (facts.st_uid != geteuid() && facts.st_uid != 0)
+    return "it belongs to another user, who could replace the key: copy it";
+  const mode_t others = facts.st_mode & (S_IRWXG | S_IRWXO);
+  if (others == 0 || (others == S_IRGRP && isOneOfOurGroups(facts.st_gid))) return nullptr;
+  return "others than its owner, and readers of one of your groups, have access to it: chmod 600 "
+         "it";
 }
 
 }  // namespace
 
-Result<Key> readKeyFile(const std::string& path) {
+Result<Key> readKeyFile(const char* variable, const std::string& path) {
+  const auto refused = [&](const char* why) {
+    return errorf(Status::invalidUsage, "%s=%s: %s", variable, path.c_str(), why);
+  };
   const File file(path);
-  if (!file.isOpen()) return keyError(path, strerrordesc_np(errno));
+  if (!file.isOpen()) return refused(strerrordesc_np(errno));
   const struct stat facts = file.facts();
-  if (!S_ISREG(facts.st_mode)) return keyError(path, "it is not a regular file");
-  if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    return keyError(path, "others than its owner have access to it: chmod 600 it");
+  if (!S_ISREG(facts.st_mode)) return refused("it is not a regular file");
+  if (const char* const why = whyNoSecret(facts)) return refused(why);
   Key key = file.read(kMaxKeyBytes + 2);
   if (!key.empty() && key.back() == '\n') key.pop_back();
   if (key.size() < kMinKeyBytes)
-    return keyError(path, "a key has at least 16 bytes: make one with openssl rand -hex 32");
-  if (key.size() > kMaxKeyBytes) return keyError(path, "a key has at most 4096 bytes");
+    return refused("a key has at least 16 bytes: make one with openssl rand -hex 32");
+  if (key.size() > kMaxKeyBytes) return refused("a key has at most 4096 bytes");
   return key;
 }
 
@@ -134,4 +149,4 @@ bool sameSecret(std::span<const uint8_t> a, std::span<const uint8_t> b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-}  // namespace cinch::net
+}  // namespace cinch

@@ -1,4 +1,4 @@
-#include "net_plugin/wire/secret.h"
+#include "common/network/secret.h"
 
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
@@ -12,7 +12,7 @@
 #include <set>
 #include <string_view>
 
-namespace cinch::net {
+namespace cinch {
 namespace {
 
 std::vector<uint8_t> bytesOf(std::string_view text) {
@@ -88,7 +88,7 @@ class KeyFile : public ::testing::Test {
     return path;
   }
   static void expectRefused(const std::string& path, const std::string& why) {
-    const auto key = readKeyFile(path);
+    const auto key = readKeyFile("CINCH_KEY_FILE", path);
     ASSERT_FALSE(key.ok());
     EXPECT_EQ(key.error().status, Status::invalidUsage);
     EXPECT_NE(key.error().message.find(path), std::string::npos) << key.error().message;
@@ -101,18 +101,19 @@ class KeyFile : public ::testing::Test {
 TEST_F(KeyFile, IsTakenAsItIsWithoutOneNewline) {
   const std::string letters = "0123456789abcdef";
   for (const char* end : {"", "\n"})
-    EXPECT_EQ(readKeyFile(file(letters + end)).value(), bytesOf(letters));
-  EXPECT_EQ(readKeyFile(file(letters + "\n\n")).value(), bytesOf(letters + "\n"));
+    EXPECT_EQ(readKeyFile("CINCH_KEY_FILE", file(letters + end)).value(), bytesOf(letters));
+  EXPECT_EQ(readKeyFile("CINCH_KEY_FILE", file(letters + "\n\n")).value(), bytesOf(letters + "\n"));
   const std::string binary("\0\1\2\3\4\5\6\7\n\r\377\376\0\0\0\0", 16);
-  EXPECT_EQ(readKeyFile(file(binary)).value(), bytesOf(binary));
-  EXPECT_TRUE(readKeyFile(file(letters, 0400)).ok());
+  EXPECT_EQ(readKeyFile("CINCH_KEY_FILE", file(binary)).value(), bytesOf(binary));
+  EXPECT_TRUE(readKeyFile("CINCH_KEY_FILE", file(letters, 0400)).ok());
 }
 
 TEST_F(KeyFile, HasALengthWithinLimits) {
   expectRefused(file(""), "at least 16 bytes");
   expectRefused(file(std::string(15, 'k')), "at least 16 bytes");
   expectRefused(file(std::string(15, 'k') + "\n"), "at least 16 bytes");
-  EXPECT_EQ(readKeyFile(file(std::string(4096, 'k') + "\n")).value().size(), kMaxKeyBytes);
+  EXPECT_EQ(readKeyFile("CINCH_KEY_FILE", file(std::string(4096, 'k') + "\n")).value().size(),
+            kMaxKeyBytes);
   expectRefused(file(std::string(4097, 'k')), "at most 4096 bytes");
   expectRefused(file(std::string(4097, 'k') + "\n"), "at most 4096 bytes");
   expectRefused(file(std::string(4096, 'k') + "\nk"), "at most 4096 bytes");
@@ -120,8 +121,24 @@ TEST_F(KeyFile, HasALengthWithinLimits) {
 }
 
 TEST_F(KeyFile, IsOfNoUseWhereOthersHaveAccess) {
-  for (mode_t mode : {0640, 0604, 0620, 0602, 0610, 0601, 0666, 0777})
+  for (mode_t mode : {0604, 0620, 0660, 0602, 0610, 0650, 0601, 0644, 0666, 0777})
     expectRefused(file(std::string(32, 'k'), mode), "chmod 600");
+}
+
+TEST_F(KeyFile, MayBeReadByOneOfOurGroups) {
+  EXPECT_TRUE(readKeyFile("CINCH_KEY_FILE", file(std::string(32, 'k'), 0640)).ok());
+  EXPECT_TRUE(readKeyFile("CINCH_KEY_FILE", file(std::string(32, 'k'), 0440)).ok());
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  const std::string path = file(std::string(32, 'k'), 0640);
+  ASSERT_EQ(chown(path.c_str(), 0, 54321), 0);
+  expectRefused(path, "one of your groups");
+}
+
+TEST_F(KeyFile, IsOursOrRoots) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  const std::string path = file(std::string(32, 'k'));
+  ASSERT_EQ(chown(path.c_str(), 54321, 0), 0);
+  expectRefused(path, "belongs to another user");
 }
 
 TEST_F(KeyFile, IsARegularFile) {
@@ -132,8 +149,8 @@ TEST_F(KeyFile, IsARegularFile) {
   expectRefused(pipe, "not a regular file");
   const std::string link = folder_ / "link";
   ASSERT_EQ(symlink(file(std::string(32, 'k')).c_str(), link.c_str()), 0);
-  EXPECT_TRUE(readKeyFile(link).ok());
+  EXPECT_TRUE(readKeyFile("CINCH_KEY_FILE", link).ok());
 }
 
 }  // namespace
-}  // namespace cinch::net
+}  // namespace cinch
