@@ -13,7 +13,7 @@ namespace {
 constexpr Clock::time_point kMuchLater = Clock::time_point::max();
 
 // A rank of a program of which call n is `n % 7`, but for what the test changes.
-struct Rank {
+struct Program {
   CallTrail trail;
   uint64_t nCalls = 0;
 
@@ -27,12 +27,12 @@ struct Rank {
 };
 
 // All that a rank that stands still has to say.
-void tellAll(CallComparison& comparison, size_t number, Rank& rank) {
+void tellAll(CallComparison& comparison, size_t number, Program& rank) {
   for (int i = 0; i < 2; ++i)
     if (const auto trail = rank.trail.take()) comparison.add(number, *trail);
 }
 
-std::optional<Difference> found(Rank& first, Rank& second) {
+std::optional<Difference> found(Program& first, Program& second) {
   CallComparison comparison;
   tellAll(comparison, 0, first);
   tellAll(comparison, 1, second);
@@ -41,7 +41,7 @@ std::optional<Difference> found(Rank& first, Rank& second) {
 
 TEST(CallTrail, RanksThatDoTheSameAreAlikeHoweverFarApart) {
   for (const uint64_t ahead : {0, 1, 63, 64, 65, 5000}) {
-    Rank first, second;
+    Program first, second;
     first.run(130);
     second.run(130 + ahead);
     EXPECT_FALSE(found(first, second)) << ahead;
@@ -51,7 +51,7 @@ TEST(CallTrail, RanksThatDoTheSameAreAlikeHoweverFarApart) {
 TEST(CallTrail, TheFirstCallThatDiffersIsFoundWhereRanksStandStill) {
   for (const uint64_t same : {0, 1, 62, 63, 64, 65, 127, 128, 1000}) {
     for (const uint64_t after : {0, 1, 40}) {
-      Rank first, second;
+      Program first, second;
       first.run(same + 1 + after);
       second.run(same);
       second.call(100);
@@ -69,7 +69,7 @@ TEST(CallTrail, TheFirstCallThatDiffersIsFoundWhereRanksStandStill) {
 
 // Where they go on: programs whose collectives still fit together.
 TEST(CallTrail, WhereRanksGoOnTheStrideIsFound) {
-  Rank first, second;
+  Program first, second;
   CallComparison comparison;
   for (int step = 0; step < 10; ++step) {
     first.run(70);
@@ -94,7 +94,7 @@ TEST(CallTrail, WhatWasDecidedBelongsToTheCall) {
   const std::vector<std::vector<Decision>> others = {
       {}, {{1, {2, 4}}}, {{2, {2, 3}}}, {{1, {2, 3}}, {1, {2, 3}}}};
   for (const auto& other : others) {
-    Rank first, second;
+    Program first, second;
     first.run(10);
     second.run(10);
     first.call(5, {{1, {2, 3}}});
@@ -106,7 +106,7 @@ TEST(CallTrail, WhatWasDecidedBelongsToTheCall) {
 }
 
 TEST(CallTrail, WhatDidNotTakePlaceLeavesNoTrace) {
-  Rank plain, other;
+  Program plain, other;
   plain.run(5);
   plain.call(5, {{1, {2}}});
   plain.run(200);
@@ -125,7 +125,7 @@ TEST(CallTrail, WhatDidNotTakePlaceLeavesNoTrace) {
 
 // A group of more calls than are kept.
 TEST(CallTrail, WhoCannotKnowSaysNothing) {
-  Rank plain, other;
+  Program plain, other;
   plain.run(600);
   other.run(100);
   for (uint64_t i = 100; i < 300; ++i) other.trail.claim(i, 9, {});
@@ -136,7 +136,7 @@ TEST(CallTrail, WhoCannotKnowSaysNothing) {
 }
 
 TEST(CallTrail, NothingIsSentTwiceAndNothingWhereNothingHappens) {
-  Rank rank;
+  Program rank;
   EXPECT_FALSE(rank.trail.take());
   rank.run(64);
   EXPECT_EQ(rank.trail.take()->hashes.size(), 1u);
@@ -155,14 +155,14 @@ TEST(CallTrail, NothingIsSentTwiceAndNothingWhereNothingHappens) {
 TEST(CallTrail, AtRandom) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
     std::mt19937_64 random(seed);
-    std::vector<Rank> ranks(2 + random() % 4);
+    std::vector<Program> ranks(2 + random() % 4);
     const uint64_t most = 1 + random() % 700;
     const bool isOneWrong = random() % 2 == 0;
     const size_t wrong = random() % ranks.size();
     const uint64_t at = random() % most;
     CallComparison comparison;
     const auto make = [&](size_t who) {
-      Rank& rank = ranks[who];
+      Program& rank = ranks[who];
       const uint64_t group = std::min(1 + random() % 5, most - rank.nCalls);
       for (uint64_t i = 0, isRefused = random() % 4 == 0; i < group * (1 + isRefused); ++i) {
         const uint64_t n = rank.nCalls + i % group;
