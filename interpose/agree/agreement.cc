@@ -106,10 +106,19 @@ Result<void> Agreement::handshake(ControlClient& client, const HelloMessage& mes
   if (hello.nRanks > kMaxRanks || hello.rank < 0 || hello.rank >= hello.nRanks) {
     return errorf(Status::invalidArgument, "there is no rank %d of %d", hello.rank, hello.nRanks);
   }
+  const auto key = channelKey();
+  CINCH_TRY(key);
+  HelloMessage own = message;
+  sign(own, key.value());
   CINCH_TRY(client.start(deadline));
-  CINCH_TRY(client.send(message));
-  return client.waitFor("answer", deadline,
-                        [](const ControlInbox& inbox) { return inbox.acknowledged; });
+  CINCH_TRY(client.send(own));
+  Acknowledged answer;
+  CINCH_TRY(client.waitFor("answer", deadline, [&](const ControlInbox& inbox) {
+    if (inbox.acknowledged) answer = *inbox.acknowledged;
+    return inbox.acknowledged.has_value();
+  }));
+  const auto isKnown = checkAnswer(own, answer, key.value());
+  return isKnown.ok() ? isKnown : Result<void>(client.serverError(isKnown.error().message));
 }
 
 Result<Verdict> Agreement::awaitVerdict(int timeoutSeconds) {

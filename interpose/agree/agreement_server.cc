@@ -166,7 +166,7 @@ void AgreementServer::admit(Accepted accepted) {
   AgreementConnection connection(std::move(accepted));
   if (static_cast<size_t>(connection.fd()) >= descriptorLimit() / 2) return;  // NCCL's
   if (!control(poller_, EPOLL_CTL_ADD, connection.fd(), id, EPOLLIN)) return;
-  clients_.emplace(id, Client{std::move(connection), KeyCheck(key_)});
+  clients_.emplace(id, Client{std::move(connection)});
   strangers_.add(id, from, deadlineIn(limits_.helloTime));
 }
 
@@ -188,26 +188,8 @@ Result<void> AgreementServer::receive(ConnectionId id, Client& client) {
     auto frame = client.connection.next();
     CINCH_TRY(frame);
     if (!frame.value()) return {};
-    CINCH_TRY(dispatchKey(id, client, *frame.value()));
+    CINCH_TRY(dispatch(id, client, *frame.value()));
   }
-}
-
-// Whoever has another key is told why before the connection ends.
-Result<void> AgreementServer::dispatchKey(ConnectionId id, Client& client, const Frame& frame) {
-  Result<void> good;
-  if (const Opening* opening = std::get_if<Opening>(&frame.message)) {
-    const auto challenge = client.key.take(*opening);
-    if (challenge.ok()) return send(id, client, frameOf(challenge.value(), frame.channel));
-    good = challenge.error();
-  } else if (const KeyProof* proof = std::get_if<KeyProof>(&frame.message)) {
-    good = client.key.take(*proof);
-    if (good.ok()) return {};
-  } else {
-    good = client.key.mayGoOn();
-    if (good.ok()) return dispatch(id, client, frame);
-  }
-  CINCH_TRY(send(id, client, frameOf(Rejected{good.error().message}, frame.channel)));
-  return good;
 }
 
 Result<void> AgreementServer::dispatch(ConnectionId id, Client& client, const Frame& frame) {
@@ -259,7 +241,9 @@ Result<void> AgreementServer::take(const Membership& from, Session& session,
 
 Result<void> AgreementServer::greet(ConnectionId id, Client& client, Channel channel,
                                     const HelloMessage& message) {
-  Result<size_t> joined = sessions_.join(message, client.connection.from());
+  const Result<Proof> proof = answerTo(message, key_);
+  const Result<size_t> joined = proof.ok() ? sessions_.join(message, client.connection.from())
+                                           : Result<size_t>(proof.error());
   if (!joined.ok()) {
     // A stranger has its time: a hello of another thread of its process may follow.
     return send(id, client, frameOf(Rejected{joined.error().message}, channel));
@@ -268,7 +252,7 @@ Result<void> AgreementServer::greet(ConnectionId id, Client& client, Channel cha
   client.isKnown = true;
   client.connection.trust();
   client.members.emplace(channel, Membership{message.nonce, joined.value()});
-  CINCH_TRY(send(id, client, frameOf(Acknowledged{}, channel)));
+  CINCH_TRY(send(id, client, frameOf(Acknowledged{proof.value()}, channel)));
   sessions_.find(message.nonce)->seat(joined.value(), {id, channel});
   broadcast(message.nonce);
   return {};

@@ -37,7 +37,7 @@ struct ServerLimits : SessionLimits {
 
 class AgreementServer {
  public:
-  // With a key, those that connect have to prove that they hold it.
+  // With a key, ranks have to prove that their processes hold it.
   static Result<std::unique_ptr<AgreementServer>> start(const IpAddress& address,
                                                         const ServerLimits& limits, Key key = {});
   // Stops; ranks that are still connected lose their server.
@@ -62,7 +62,6 @@ class AgreementServer {
   // A process.
   struct Client {
     AgreementConnection connection;
-    KeyCheck key;
     bool isKnown = false;  // has sent a valid hello
     std::map<Channel, Membership> members{};
   };
@@ -78,7 +77,6 @@ class AgreementServer {
   void handle(ConnectionId id, uint32_t events);
   Result<void> receive(ConnectionId id, Client& client);
   Result<void> dispatch(ConnectionId id, Client& client, const Frame& frame);
-  Result<void> dispatchKey(ConnectionId id, Client& client, const Frame& frame);
   Result<void> greet(ConnectionId id, Client& client, Channel channel, const HelloMessage& message);
   Result<void> take(const Membership& from, Session& session, const Message& message);
   Result<void> send(ConnectionId id, Client& client, AgreementConnection::SharedFrame frame);

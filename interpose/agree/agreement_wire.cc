@@ -21,8 +21,9 @@ constexpr size_t kMaxReason = 2048;
 constexpr uint32_t kFirstVersionWithParent = 2;
 constexpr uint32_t kFirstVersionWithDevice = 5;
 constexpr uint32_t kFirstVersionWithServer = 7;
+constexpr uint32_t kFirstVersionWithKey = 10;
 
-static_assert(kMaxHelloBytes > kMaxSettings + 3 * kMaxName + kMaxReason + 110);
+static_assert(kMaxHelloBytes > kMaxSettings + 3 * kMaxName + kMaxReason + 160);
 static_assert(kMaxRankBytes > 2 * kMaxAddresses * 17 + 16);
 static_assert(kMaxRankBytes > kMaxDecided + 32);
 static_assert(kMaxServerBytes > kMaxRanks * sizeof(uint64_t) + kMaxReason + kMaxName + 48);
@@ -215,6 +216,8 @@ void write(const HelloMessage& message, Writer& out) {
   out.integer(hello.device);
   out.text(hello.communicator, kMaxName);
   out.endpoint(hello.server);
+  out.array(message.number);
+  out.array(message.proof);
 }
 
 Message readHello(Reader& in) {
@@ -237,6 +240,10 @@ Message readHello(Reader& in) {
     hello.communicator = in.text(kMaxName);
   }
   if (hello.version >= kFirstVersionWithServer) hello.server = in.endpoint();
+  if (hello.version >= kFirstVersionWithKey) {
+    message.number = in.array<sizeof(Random)>();
+    message.proof = in.array<sizeof(Proof)>();
+  }
   if (hello.version <= kAgreementVersion) in.end();
   return message;
 }
@@ -269,7 +276,15 @@ Message readVote(Reader& in) {
   return message;
 }
 
-void write(const Acknowledged&, Writer&) {}
+void write(const Acknowledged& message, Writer& out) {
+  out.array(message.proof);
+}
+
+Message readAcknowledged(Reader& in) {
+  const Acknowledged message{in.array<sizeof(Proof)>()};
+  in.end();
+  return message;
+}
 
 void write(const Rejected& message, Writer& out) {
   out.text(message.reason, kMaxReason);
@@ -468,46 +483,12 @@ Message readDifference(Reader& in) {
   return message;
 }
 
-void write(const Opening& message, Writer& out) {
-  out.array(message.number);
-}
-
-Message readOpening(Reader& in) {
-  const Opening message{in.array<sizeof(Random)>()};
-  in.end();
-  return message;
-}
-
-void write(const Challenge& message, Writer& out) {
-  out.array(message.number);
-  out.array(message.proof);
-}
-
-Message readChallenge(Reader& in) {
-  Challenge message;
-  message.number = in.array<sizeof(Random)>();
-  message.proof = in.array<sizeof(Proof)>();
-  in.end();
-  return message;
-}
-
-void write(const KeyProof& message, Writer& out) {
-  out.array(message.proof);
-}
-
-Message readKeyProof(Reader& in) {
-  const KeyProof message{in.array<sizeof(Proof)>()};
-  in.end();
-  return message;
-}
-
 using ReadFunction = Message (*)(Reader&);
 constexpr ReadFunction kReaders[] = {
-    readHello,        readInitialised,       readVote,          readEmpty<Acknowledged>,
-    readRejected,     readVerdict,           readFigures,       readProposal,
-    readPrepare,      readPrepared,          readCommit,        readWithdraw,
-    readEmpty<Leave>, readTopic<Retraction>, readTopic<Missed>, readTrail,
-    readDifference,   readOpening,           readChallenge,     readKeyProof};
+    readHello,   readInitialised, readVote,         readAcknowledged,      readRejected,
+    readVerdict, readFigures,     readProposal,     readPrepare,           readPrepared,
+    readCommit,  readWithdraw,    readEmpty<Leave>, readTopic<Retraction>, readTopic<Missed>,
+    readTrail,   readDifference};
 static_assert(std::size(kReaders) == std::variant_size_v<Message>);
 
 }  // namespace

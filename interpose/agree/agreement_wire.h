@@ -12,7 +12,7 @@
 // different versions can name each other; a later version may only append: version 2 has `parent`,
 // and leaves empty the text after the host's name, in which version 1 named its process; version 5
 // has the links of its device, and a name for the communicator; version 7 has where its process
-// serves.
+// serves, version 10 the proof of a key.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,9 @@ struct HelloMessage {
   uint64_t nonce = 0;  // names the session
   Hello hello;
   uint64_t parent = kNoParent;  // the session of the communicator that this one was made from
+  // That the rank's process has a key (channel_key.h); zeros: it has none.
+  Random number{};
+  Proof proof{};
 };
 // "My real init has returned", and where this rank's host and the hosts that it talks to are.
 struct Initialised {
@@ -124,20 +127,10 @@ struct Difference {
   uint32_t other = 0;
 };
 
-// Before the first hello of a connection, where keys are to be proved (channel_key.h).
-struct Opening {
-  Random number{};
-};
-struct Challenge {
-  Random number{};
-  Proof proof{};
-};
-struct KeyProof {
-  Proof proof{};
-};
-
 // Server to rank, besides Verdict.
-struct Acknowledged {};
+struct Acknowledged {
+  Proof proof{};  // of the key, where the hello has one
+};
 struct Rejected {
   std::string reason;
 };
@@ -150,7 +143,7 @@ uint64_t childNonce(uint64_t parent, uint64_t ordinal, int64_t part);
 using Bytes = std::vector<uint8_t>;
 using Message = std::variant<HelloMessage, Initialised, Vote, Acknowledged, Rejected, Verdict,
                              Figures, Proposal, Prepare, Prepared, Commit, Withdraw, Leave,
-                             Retraction, Missed, Trail, Difference, Opening, Challenge, KeyProof>;
+                             Retraction, Missed, Trail, Difference>;
 
 // Two processes have one connection, whatever the number of their ranks and communicators: a
 // channel is what one rank of the connecting process has to do with one session. That process

@@ -7,9 +7,9 @@
 namespace cinch {
 namespace {
 
-// Of a fast rank, until the slow ones have come so far: 16,384 calls are more than a program can
-// enqueue ahead.
-constexpr size_t kMostSeen = 256;
+// Of fast ranks, until the slow ones have come so far: as many strides are 65,536 calls, more than
+// a program can enqueue ahead; or the last calls of ranks that stand still at 16 places.
+constexpr size_t kMostSeen = 1024;
 
 // A rank whose calls wait for others is asked twice before it is known to stand still.
 constexpr std::chrono::milliseconds kStandingStill = 3 * kTickTime;

@@ -41,11 +41,13 @@ void CallTrail::claim(uint64_t number, uint64_t call, std::span<const Decision> 
 }
 
 void CallTrail::takeBack() {
+  if (isForked()) return;
   const std::lock_guard lock(mutex_);
   if (claimed_ > 0) --claimed_;
 }
 
 void CallTrail::confirm() {
+  if (isForked()) return;
   const std::lock_guard lock(mutex_);
   confirmed_ = claimed_;
 }
@@ -59,7 +61,8 @@ std::optional<Trail> CallTrail::take() {
 }
 
 std::optional<Trail> CallTrail::strides() {
-  const uint64_t last = claimed_ / kStride;
+  // Calls that were claimed, though not confirmed, have taken the places of older ones.
+  const uint64_t last = highest_ / kStride;
   const uint64_t from = std::max(toldStrides_ + 1, last - std::min(last, kStridesKept - 1));
   Trail trail{from * kStride, kStride, {}};
   for (uint64_t at = from; at * kStride <= confirmed_; toldStrides_ = at++)
@@ -70,16 +73,22 @@ std::optional<Trail> CallTrail::strides() {
 std::optional<Trail> CallTrail::lastCalls() {
   if (toldCalls_ == confirmed_) return {};
   toldCalls_ = confirmed_;
-  const uint64_t n = std::min(confirmed_, kStride);
-  Trail trail{confirmed_ - n + 1, 1, {}};
+  // Likewise.
+  const uint64_t kept = highest_ - std::min(highest_, kKept);
+  Trail trail{std::max(confirmed_ - std::min(confirmed_, kStride), kept) + 1, 1, {}};
   for (uint64_t at = trail.first; at <= confirmed_; ++at)
     trail.hashes.push_back(calls_[(at - 1) % kKept].hash);
-  return trail;
+  return trail.hashes.empty() ? std::optional<Trail>() : trail;
 }
 
 void CallTrail::onDifference(std::function<void(const Difference&)> listener) {
-  const std::lock_guard lock(mutex_);
-  listener_ = std::move(listener);
+  std::optional<Difference> before;
+  {
+    const std::lock_guard lock(mutex_);
+    listener_ = listener;
+    before = difference_;
+  }
+  if (before) listener(*before);
 }
 
 void CallTrail::receive(const Difference& difference) {

@@ -15,11 +15,13 @@
 #include <span>
 
 #include "interpose/agree/agreement_wire.h"
+#include "interpose/agree/control_reader.h"
 
 namespace cinch {
 
 // From any thread. Its locks are held by nobody who waits or sends. Without allocations but in
-// take().
+// take(). In a forked child, where they may be held for ever, all but claim() do nothing: there is
+// nothing to claim there.
 class CallTrail {
  public:
   // A hash is compared after each of so many calls.
@@ -39,10 +41,10 @@ class CallTrail {
   // What the call of that number was; none where that is long ago, or has not been confirmed.
   std::optional<uint64_t> callAt(uint64_t number) const;
 
-  // Is called by the control thread, once, where two ranks are found to differ.
+  // Is called once, mostly by the control thread, where two ranks are found to differ.
   void onDifference(std::function<void(const Difference&)> listener);
   void receive(const Difference& difference);
-  bool isDifferent() const { return isDifferent_.load(std::memory_order_relaxed); }
+  bool isDifferent() const { return !isForked() && isDifferent_.load(std::memory_order_relaxed); }
   std::optional<Difference> difference() const;
 
  private:
@@ -61,6 +63,9 @@ class CallTrail {
   std::optional<Trail> strides();
   std::optional<Trail> lastCalls();
 
+  bool isForked() const { return generation_ != forkGeneration(); }
+
+  const uint64_t generation_ = forkGeneration();
   mutable std::mutex mutex_;                      // guards what follows
   std::array<Call, kKept> calls_;                 // by number
   std::array<uint64_t, kStridesKept> strides_{};  // hashes after each kStride calls

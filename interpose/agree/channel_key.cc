@@ -1,44 +1,33 @@
 #include "interpose/agree/channel_key.h"
 
+#include "common/byte_order.h"
 #include "common/param.h"
 
 namespace cinch {
 namespace {
 
-enum class End : uint8_t { process = 1, server = 2 };
+enum class End : uint8_t { rank = 1, server = 2 };
 
-Proof proofOf(End end, const Key& key, const Random& opening, const Random& challenge) {
-  const uint8_t who = static_cast<uint8_t>(end);
-  return prove(key, {{&who, 1}, opening, challenge});
+Proof proofOf(End end, const HelloMessage& hello, const Key& key) {
+  uint8_t facts[1 + 2 * sizeof(uint64_t)];
+  facts[0] = static_cast<uint8_t>(end);
+  storeLittle(hello.nonce, facts + 1);
+  storeLittle(static_cast<uint64_t>(hello.hello.rank), facts + 1 + sizeof(uint64_t));
+  return prove(key, {facts, hello.number});
 }
 
-Error missingKey(const char* who) {
+Error onlyOneHasAKey(const char* who) {
   return errorf(Status::invalidUsage,
-                "%s has a key and the other end has none: set CINCH_KEY_FILE "
-                "on all ranks or on none",
+                "%s has a key and the other one has none: set CINCH_KEY_FILE on all ranks or on "
+                "none",
                 who);
 }
 
-Error otherKey() {
+Error keysDiffer() {
   return errorf(
       Status::invalidUsage,
-      "the other end's key differs: CINCH_KEY_FILE must hold the same bytes on all ranks");
-}
-
-// The next message of the server, which sends no other ones yet.
-Result<Message> readMessage(const Socket& socket, MessageReader& reader, Deadline deadline) {
-  for (;;) {
-    auto frame = reader.next();
-    CINCH_TRY(frame);
-    if (frame.value()) return std::move(frame.value()->message);
-    const auto ready = waitReadable(socket, deadline);
-    CINCH_TRY(ready);
-    if (!ready.value()) return errorf(Status::remoteError, "it does not answer");
-    uint8_t bytes[256];
-    const auto n = receiveSome(socket, bytes, sizeof bytes);
-    CINCH_TRY(n);
-    reader.append(bytes, n.value());
-  }
+      "its key differs from this process's: CINCH_KEY_FILE must hold the same bytes on all "
+      "ranks");
 }
 
 }  // namespace
@@ -48,44 +37,24 @@ Result<Key> channelKey() {
   return path.empty() ? Result<Key>(Key()) : readKeyFile("CINCH_KEY_FILE", path);
 }
 
-Result<void> proveKey(const Socket& socket, const Key& key, Deadline deadline) {
-  if (key.empty()) return {};
-  const Opening opening{randomBytes16()};
-  CINCH_TRY(sendAll(socket, encodeMessage(opening), deadline));
-  MessageReader reader;
-  reader.setLimit(kMaxHelloBytes);
-  const auto answer = readMessage(socket, reader, deadline);
-  CINCH_TRY(answer);
-  if (const auto* rejected = std::get_if<Rejected>(&answer.value()))
-    return errorf(Status::invalidUsage, "%s", rejected->reason.c_str());
-  const auto* challenge = std::get_if<Challenge>(&answer.value());
-  if (challenge == nullptr || isZero(challenge->number) || isZero(opening.number))
-    return errorf(Status::remoteError, "it answers with something else than a proof of its key");
-  if (!sameSecret(challenge->proof, proofOf(End::server, key, opening.number, challenge->number)))
-    return otherKey();
-  const KeyProof proof{proofOf(End::process, key, opening.number, challenge->number)};
-  return sendAll(socket, encodeMessage(proof), deadline);
+void sign(HelloMessage& hello, const Key& key) {
+  if (key.empty()) return;
+  hello.number = randomBytes16();
+  hello.proof = proofOf(End::rank, hello, key);
 }
 
-Result<Challenge> KeyCheck::take(const Opening& opening) {
-  if (key_->empty()) return missingKey("this process");
-  if (isProven_ || awaited_ || isZero(opening.number))
-    return errorf(Status::remoteError, "a key is proved out of turn");
-  const Random number = randomBytes16();
-  awaited_ = proofOf(End::process, *key_, opening.number, number);
-  return Challenge{number, proofOf(End::server, *key_, opening.number, number)};
+Result<Proof> answerTo(const HelloMessage& hello, const Key& key) {
+  const bool isSigned = !isZero(hello.number);
+  if (isSigned != !key.empty())
+    return onlyOneHasAKey(isSigned ? "this process" : "the process that serves");
+  if (key.empty()) return Proof{};
+  if (!sameSecret(hello.proof, proofOf(End::rank, hello, key))) return keysDiffer();
+  return proofOf(End::server, hello, key);
 }
 
-Result<void> KeyCheck::take(const KeyProof& proof) {
-  if (!awaited_) return errorf(Status::remoteError, "a key is proved out of turn");
-  if (!sameSecret(*awaited_, proof.proof)) return otherKey();
-  awaited_.reset();
-  isProven_ = true;
-  return {};
-}
-
-Result<void> KeyCheck::mayGoOn() const {
-  return isProven_ ? Result<void>() : missingKey("the process that serves");
+Result<void> checkAnswer(const HelloMessage& hello, const Acknowledged& answer, const Key& key) {
+  if (key.empty() || sameSecret(answer.proof, proofOf(End::server, hello, key))) return {};
+  return keysDiffer();
 }
 
 }  // namespace cinch

@@ -12,8 +12,8 @@ constexpr std::chrono::seconds kSendTime{600};
 }  // namespace
 
 Result<void> ControlInbox::store(const Message& message) {
-  if (std::holds_alternative<Acknowledged>(message)) {
-    acknowledged = true;
+  if (const Acknowledged* given = std::get_if<Acknowledged>(&message)) {
+    acknowledged = *given;
   } else if (const Verdict* given = std::get_if<Verdict>(&message)) {
     verdict = *given;
   } else {

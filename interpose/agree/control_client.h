@@ -26,7 +26,7 @@ struct ControlInbox {
   // An error is the end of the connection: the server turned this rank away, or broke the protocol.
   Result<void> store(const Message& message);
 
-  bool acknowledged = false;
+  std::optional<Acknowledged> acknowledged;
   std::optional<Verdict> verdict;
 };
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "common/network/descriptors.h"
-#include "interpose/agree/channel_key.h"
 
 namespace cinch {
 namespace {
@@ -130,8 +129,6 @@ Result<std::shared_ptr<ControlLink>> ControlLink::to(const Endpoint& server, Dea
   if (!entry.unreachable.empty())
     return errorf(Status::systemError, "%s", entry.unreachable.c_str());
   CINCH_TRY(haveSpareDescriptors());
-  const auto key = channelKey();
-  CINCH_TRY(key);
   const Deadline enough = deadlineIn(kConnectTime);
   auto connected = connectTo(server, std::min(deadline, enough));
   if (!connected.ok()) {
@@ -142,7 +139,6 @@ Result<std::shared_ptr<ControlLink>> ControlLink::to(const Endpoint& server, Dea
     if (Clock::now() >= enough) entry.unreachable = error.message;
     return error;
   }
-  CINCH_TRY(proveKey(connected.value(), key.value(), std::min(deadline, enough)));
   std::shared_ptr<ControlLink> link(new ControlLink(std::move(connected.value())));
   CINCH_TRY(link->start());
   entry.link = link;

@@ -17,9 +17,9 @@ constexpr uint64_t kOfALastStep = 256;
 
 std::string textOf(const CallTrail& trail, const Difference& difference) {
   const auto number = [](uint64_t value) { return std::to_string(value); };
-  std::string text =
-      "rank " + number(difference.rank) + " and rank " + number(difference.other) +
-      " no longer make the same calls in the same order: of those that could be compressed ";
+  std::string text = "rank " + number(difference.rank) + " and rank " + number(difference.other) +
+                     " no longer make the same calls in the same order and way: of those that "
+                     "could be compressed ";
   if (difference.differs - difference.alike > 1)
     return text + "the first " + number(difference.alike) + " are the same, and the first " +
            number(difference.differs) + " are not";

@@ -123,6 +123,24 @@ TEST(CallTrail, WhatDidNotTakePlaceLeavesNoTrace) {
   EXPECT_FALSE(found(plain, other));
 }
 
+// Calls of an open group take the places of older ones, which must not be told as if they were
+// those.
+TEST(CallTrail, WhatHasNoPlaceAnyMoreIsNotTold) {
+  for (const uint64_t nInGroup : {1, 63, 64, 65, 100, 127, 128, 300, 5000}) {
+    for (const bool isTakenBack : {false, true}) {
+      Program plain, grouping;
+      CallComparison comparison;
+      plain.run(6400);
+      grouping.run(6400);
+      for (uint64_t i = 0; i < nInGroup; ++i) grouping.trail.claim(6400 + i, 9, {});
+      for (uint64_t i = 0; isTakenBack && i < nInGroup; ++i) grouping.trail.takeBack();
+      tellAll(comparison, 0, plain);
+      tellAll(comparison, 1, grouping);
+      EXPECT_EQ(comparison.due(), kNoDeadline) << nInGroup;
+    }
+  }
+}
+
 // A group of more calls than are kept.
 TEST(CallTrail, WhoCannotKnowSaysNothing) {
   Program plain, other;
@@ -163,7 +181,8 @@ TEST(CallTrail, AtRandom) {
     CallComparison comparison;
     const auto make = [&](size_t who) {
       Program& rank = ranks[who];
-      const uint64_t group = std::min(1 + random() % 5, most - rank.nCalls);
+      const uint64_t group =
+          std::min(1 + random() % (random() % 8 == 0 ? 100 : 5), most - rank.nCalls);
       for (uint64_t i = 0, isRefused = random() % 4 == 0; i < group * (1 + isRefused); ++i) {
         const uint64_t n = rank.nCalls + i % group;
         const bool isFirst = i < group;
@@ -171,6 +190,8 @@ TEST(CallTrail, AtRandom) {
         if (isFirst && n % 11 == 0) decided.push_back({n, {1}});
         const bool differs = isOneWrong && who == wrong && n == at;
         rank.trail.claim(n, differs ? 1000 : n % 13, decided);
+        if (random() % 50 == 0)
+          if (const auto trail = rank.trail.take()) comparison.add(who, *trail);
         const bool isEnd = isRefused && i + 1 == group;
         for (uint64_t back = 0; isEnd && back < group; ++back) rank.trail.takeBack();
       }
