@@ -58,7 +58,7 @@ def await_files(folder, names, processes):
         time.sleep(0.05)
 
 
-def time_of_many_hosts(programs, hosts, turns=2):
+def time_of_many_hosts(programs, hosts, turns=1):
     """How many times as long as with plain NCCL a training takes on so many hosts of one rank, all on this machine."""
     times = {"": [], programs.preload: []}
     for turn in range(turns):
