@@ -51,20 +51,18 @@ AgreementConnection::SharedFrame frameOf(const Message& message, Channel channel
 }  // namespace
 
 AgreementServer::AgreementServer(Socket listener, Socket poller, Socket stopper,
-                                 const ServerLimits& limits, Key key)
+                                 const ServerLimits& limits)
     : listener_(std::move(listener)),
       poller_(std::move(poller)),
       stopper_(std::move(stopper)),
       where_(localEndpoint(listener_)),
       limits_(limits),
-      key_(std::move(key)),
       strangers_(std::min(limits.maxStrangers, descriptorLimit() / kStrangersShare)),
       nextId_(kFirstClient),
       sessions_(limits) {}
 
 Result<std::unique_ptr<AgreementServer>> AgreementServer::start(const IpAddress& address,
-                                                                const ServerLimits& limits,
-                                                                Key key) {
+                                                                const ServerLimits& limits) {
   auto listener = listenOn(address);
   CINCH_TRY(listener);
   Socket poller(epoll_create1(EPOLL_CLOEXEC));
@@ -76,7 +74,7 @@ Result<std::unique_ptr<AgreementServer>> AgreementServer::start(const IpAddress&
     return serverError("epoll");
   }
   std::unique_ptr<AgreementServer> server(new AgreementServer(
-      std::move(listener.value()), std::move(poller), std::move(stopper), limits, std::move(key)));
+      std::move(listener.value()), std::move(poller), std::move(stopper), limits));
   SignalsBlocked blocked;
   try {
     server->thread_ = std::thread(&AgreementServer::run, server.get());
@@ -241,7 +239,7 @@ Result<void> AgreementServer::take(const Membership& from, Session& session,
 
 Result<void> AgreementServer::greet(ConnectionId id, Client& client, Channel channel,
                                     const HelloMessage& message) {
-  const Result<Proof> proof = answerTo(message, key_);
+  const Result<Proof> proof = answerTo(message, limits_.key);
   const Result<size_t> joined = proof.ok() ? sessions_.join(message, client.connection.from())
                                            : Result<size_t>(proof.error());
   if (!joined.ok()) {
@@ -359,7 +357,8 @@ struct ServerOfProcess {
     limits.arrivalTime = std::chrono::seconds(processParams().params.voteTimeout) / 2;
     auto key = channelKey();
     CINCH_TRY(key);
-    auto started = AgreementServer::start(address.value(), limits, std::move(key.value()));
+    limits.key = std::move(key.value());
+    auto started = AgreementServer::start(address.value(), limits);
     CINCH_TRY(started);
     server = started.value().release();
     owner = getpid();

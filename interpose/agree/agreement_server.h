@@ -33,13 +33,13 @@ struct ServerLimits : SessionLimits {
   // program first uses the communicator.
   std::chrono::milliseconds arrivalTime{300000};
   size_t maxStrangers = 256;  // connections that have sent no hello
+  Key key{};                  // that ranks have to prove to hold; empty: none
 };
 
 class AgreementServer {
  public:
-  // With a key, ranks have to prove that their processes hold it.
   static Result<std::unique_ptr<AgreementServer>> start(const IpAddress& address,
-                                                        const ServerLimits& limits, Key key = {});
+                                                        const ServerLimits& limits);
   // Stops; ranks that are still connected lose their server.
   ~AgreementServer();
   AgreementServer(const AgreementServer&) = delete;
@@ -66,8 +66,7 @@ class AgreementServer {
     std::map<Channel, Membership> members{};
   };
 
-  AgreementServer(Socket listener, Socket poller, Socket stopper, const ServerLimits& limits,
-                  Key key);
+  AgreementServer(Socket listener, Socket poller, Socket stopper, const ServerLimits& limits);
 
   void run();
   int timeout();
@@ -94,7 +93,6 @@ class AgreementServer {
   Socket stopper_;
   Endpoint where_;
   ServerLimits limits_;
-  const Key key_;
 
   // The thread's own.
   std::unordered_map<ConnectionId, Client> clients_;

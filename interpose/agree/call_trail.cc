@@ -37,7 +37,7 @@ void CallTrail::claim(uint64_t number, uint64_t call, std::span<const Decision> 
   own.call = call;
   const uint64_t before = number == 0 ? 0 : calls_[(number - 1) % kKept].hash;
   own.hash = hashNumbers({before, call, own.decided});
-  if (claimed_ % kStride == 0) strides_[claimed_ / kStride % kStridesKept] = own.hash;
+  if (claimed_ % kTrailStride == 0) strides_[claimed_ / kTrailStride % kStridesKept] = own.hash;
 }
 
 void CallTrail::takeBack() {
@@ -54,28 +54,28 @@ void CallTrail::confirm() {
 
 std::optional<Trail> CallTrail::take() {
   const std::lock_guard lock(mutex_);
-  const bool isStill = asked_ == confirmed_;
-  asked_ = confirmed_;
+  const bool isStill = told_.asked == confirmed_;
+  told_.asked = confirmed_;
   if (isLost_) return {};
   return isStill ? lastCalls() : strides();
 }
 
 std::optional<Trail> CallTrail::strides() {
   // Calls that were claimed, though not confirmed, have taken the places of older ones.
-  const uint64_t last = highest_ / kStride;
-  const uint64_t from = std::max(toldStrides_ + 1, last - std::min(last, kStridesKept - 1));
-  Trail trail{from * kStride, kStride, {}};
-  for (uint64_t at = from; at * kStride <= confirmed_; toldStrides_ = at++)
+  const uint64_t last = highest_ / kTrailStride;
+  const uint64_t from = std::max(told_.strides + 1, last - std::min(last, kStridesKept - 1));
+  Trail trail{from * kTrailStride, kTrailStride, {}};
+  for (uint64_t at = from; at * kTrailStride <= confirmed_; told_.strides = at++)
     trail.hashes.push_back(strides_[at % kStridesKept]);
   return trail.hashes.empty() ? std::optional<Trail>() : trail;
 }
 
 std::optional<Trail> CallTrail::lastCalls() {
-  if (toldCalls_ == confirmed_) return {};
-  toldCalls_ = confirmed_;
+  if (told_.calls == confirmed_) return {};
+  told_.calls = confirmed_;
   // Likewise.
   const uint64_t kept = highest_ - std::min(highest_, kKept);
-  Trail trail{std::max(confirmed_ - std::min(confirmed_, kStride), kept) + 1, 1, {}};
+  Trail trail{std::max(confirmed_ - std::min(confirmed_, kTrailStride), kept) + 1, 1, {}};
   for (uint64_t at = trail.first; at <= confirmed_; ++at)
     trail.hashes.push_back(calls_[(at - 1) % kKept].hash);
   return trail.hashes.empty() ? std::optional<Trail>() : trail;
@@ -85,8 +85,8 @@ void CallTrail::onDifference(std::function<void(const Difference&)> listener) {
   std::optional<Difference> before;
   {
     const std::lock_guard lock(mutex_);
-    listener_ = listener;
-    before = difference_;
+    found_.listener = listener;
+    before = found_.difference;
   }
   if (before) listener(*before);
 }
@@ -95,17 +95,18 @@ void CallTrail::receive(const Difference& difference) {
   std::function<void(const Difference&)> listener;
   {
     const std::lock_guard lock(mutex_);
-    if (difference_) return;
-    difference_ = difference;
-    listener = listener_;
+    if (found_.difference) return;
+    found_.difference = difference;
+    listener = found_.listener;
   }
-  isDifferent_.store(true);
+  found_.isThere.store(true);
   if (listener) listener(difference);
 }
 
 std::optional<Difference> CallTrail::difference() const {
+  if (isForked() || !found_.isThere.load() || !found_.matters.load()) return {};
   const std::lock_guard lock(mutex_);
-  return difference_;
+  return found_.difference;
 }
 
 std::optional<uint64_t> CallTrail::callAt(uint64_t number) const {

@@ -19,14 +19,14 @@
 
 namespace cinch {
 
+// A hash is compared after each of so many calls.
+inline constexpr uint64_t kTrailStride = 64;
+
 // From any thread. Its locks are held by nobody who waits or sends. Without allocations but in
 // take(). In a forked child, where they may be held for ever, all but claim() do nothing: there is
 // nothing to claim there.
 class CallTrail {
  public:
-  // A hash is compared after each of so many calls.
-  static constexpr uint64_t kStride = 64;
-
   // This rank is about to make the call of that number, one behind the last that was claimed and
   // not taken back. `call` says what it is, the same on all ranks; `decided` came into force with
   // it.
@@ -44,8 +44,10 @@ class CallTrail {
   // Is called once, mostly by the control thread, where two ranks are found to differ.
   void onDifference(std::function<void(const Difference&)> listener);
   void receive(const Difference& difference);
-  bool isDifferent() const { return !isForked() && isDifferent_.load(std::memory_order_relaxed); }
+  // What was found, where something is compressed; where nothing is, it does no harm of Cinch's.
   std::optional<Difference> difference() const;
+  // Something is compressed from now on.
+  void setActive() { found_.matters.store(true); }
 
  private:
   struct Call {
@@ -55,9 +57,20 @@ class CallTrail {
   };
   // Two strides: where the last multiple of a stride differs, the calls up to the one before are
   // still there.
-  static constexpr uint64_t kKept = 2 * kStride;
+  static constexpr uint64_t kKept = 2 * kTrailStride;
   // A program that makes 64 x 64 calls between two questions is not compared call by call.
   static constexpr uint64_t kStridesKept = 64;
+
+  struct Told {
+    uint64_t asked = 0;    // confirmed calls, when take() was last called
+    uint64_t strides = 0;  // up to which a hash was sent,
+    uint64_t calls = 0;    // and confirmed calls when the last ones were
+  };
+  struct Found {
+    std::function<void(const Difference&)> listener;
+    std::optional<Difference> difference;
+    std::atomic<bool> isThere{false}, matters{false};
+  };
 
   static uint64_t hashOf(const Decision& decision);
   std::optional<Trail> strides();
@@ -68,17 +81,13 @@ class CallTrail {
   const uint64_t generation_ = forkGeneration();
   mutable std::mutex mutex_;                      // guards what follows
   std::array<Call, kKept> calls_;                 // by number
-  std::array<uint64_t, kStridesKept> strides_{};  // hashes after each kStride calls
+  std::array<uint64_t, kStridesKept> strides_{};  // hashes after each kTrailStride calls
   uint64_t claimed_ = 0;
-  uint64_t highest_ = 0;      // ever claimed, though taken back
-  uint64_t confirmed_ = 0;    // calls that took place
-  uint64_t asked_ = 0;        // of these, when take() was last called
-  uint64_t toldStrides_ = 0;  // up to which a hash was sent, in strides,
-  uint64_t toldCalls_ = 0;    // and when the last calls were, in calls
-  bool isLost_ = false;       // more was taken back than is kept: nothing can be said any more
-  std::function<void(const Difference&)> listener_;
-  std::optional<Difference> difference_;
-  std::atomic<bool> isDifferent_{false};
+  uint64_t highest_ = 0;    // ever claimed, though taken back
+  uint64_t confirmed_ = 0;  // calls that took place
+  bool isLost_ = false;     // more was taken back than is kept: nothing can be said any more
+  Told told_;
+  Found found_;
 };
 
 }  // namespace cinch

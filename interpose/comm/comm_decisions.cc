@@ -169,10 +169,15 @@ Result<void> CommDecisions::wantBeforeNext(uint64_t topic) {
   return {};
 }
 
+void CommDecisions::setActive() {
+  channel_->trail().setActive();
+}
+
 std::optional<Error> CommDecisions::difference() const {
-  if (channel_ == nullptr || !channel_->trail().isDifferent()) return {};
   const CallTrail& trail = channel_->trail();
-  return errorf(Status::remoteError, "%s", textOf(trail, *trail.difference()).c_str());
+  const auto found = trail.difference();
+  if (!found) return {};
+  return errorf(Status::remoteError, "%s", textOf(trail, *found).c_str());
 }
 
 void CommDecisions::setPeriod(uint64_t calls) {

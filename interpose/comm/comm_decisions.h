@@ -72,8 +72,10 @@ class CommDecisions {
   // How many calls a training step has, 0 where that is not known.
   void setPeriod(uint64_t calls);
 
-  // What is to be said where the control threads have found that two ranks do not make the same
-  // calls, which is logged in any case; from any thread.
+  // Something is compressed from now on.
+  void setActive();
+  // What is to be said where something is, and the control threads have found that two ranks do not
+  // make the same calls, which is logged in any case; from any thread, once the ranks have agreed.
   std::optional<Error> difference() const;
 
   const CommPlan& plan() const { return plan_; }

@@ -410,7 +410,7 @@ Slot& CommState::makeSlot(const Signature& signature, const Coding& coding, cons
 
 void CommState::activate(Slot& slot) {
   slot.phase = SlotPhase::active;
-  isActive_.store(true);
+  decisions.setActive();
   decisions.plan().noteSlot(slot.identity, slot.name);
   CINCH_INFO("POLICY", "%s: compressed from here on", slot.name.c_str());
   if (params_.residualDir.empty() || residualStore_ || slot.residuals().encode == nullptr) return;
@@ -464,10 +464,9 @@ void CommState::confirm() {
 // Where nothing is compressed, calls that differ are the program's and NCCL's affair.
 ncclResult_t CommState::health() {
   const auto failed = static_cast<ncclResult_t>(failed_.load(std::memory_order_relaxed));
-  if (failed == ncclSuccess && isActive_.load())
-    if (const auto difference = decisions.difference()) return fail(*difference);
   const uint32_t* fault = fault_.load();
   if (failed != ncclSuccess || fault == nullptr) return failed;
+  if (const auto difference = decisions.difference()) return fail(*difference);
   const uint32_t bits = __atomic_load_n(fault, __ATOMIC_RELAXED);
   if (bits == 0) return ncclSuccess;
   return fail(errorf(Status::remoteError,

@@ -185,7 +185,6 @@ class CommState {
   std::atomic<uint32_t*> fault_{nullptr};
   std::atomic<int> failed_{ncclSuccess};
   std::atomic<bool> abandoned_{false};
-  std::atomic<bool> isActive_{false};  // something is compressed
 };
 
 }  // namespace cinch

@@ -214,7 +214,7 @@ TEST(CallTrail, AtRandom) {
     EXPECT_LE(difference->alike, at) << seed;
     EXPECT_GT(difference->differs, at) << seed;
     EXPECT_TRUE(difference->rank == wrong || difference->other == wrong) << seed;
-    EXPECT_TRUE(most - at > CallTrail::kStride || difference->differs == at + 1) << seed;
+    EXPECT_TRUE(most - at > kTrailStride || difference->differs == at + 1) << seed;
   }
 }
 

@@ -81,7 +81,8 @@ class ChannelKeyServer : public AgreementFixture {
 
 // The others do not even learn that it was there.
 TEST_F(ChannelKeyServer, WhoDoesNotProveItDoesNotJoin) {
-  server_ = std::move(AgreementServer::start(loopback(), limits_, kKey).value());
+  limits_.key = kKey;
+  startServer();
   const uint64_t nonce = readStamp(newId().data())->nonce;
   for (const Key& key : {kOtherKey, kNoKey})
     EXPECT_TRUE(std::holds_alternative<Rejected>(answer(signedHello(key, nonce))));
