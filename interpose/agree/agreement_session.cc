@@ -4,6 +4,14 @@
 #include <utility>
 
 namespace cinch {
+namespace {
+
+bool allReported(const std::vector<Member>& members) {
+  const auto isDone = [](const Member& member) { return member.reported || member.left; };
+  return std::all_of(members.begin(), members.end(), isDone);
+}
+
+}  // namespace
 
 AgreementSession AgreementSession::ofChild() {
   AgreementSession session({}, {});
@@ -59,7 +67,7 @@ Result<size_t> AgreementSession::join(const Hello& hello, const IpAddress& from)
   member.hello = hello;
   member.from = from;
   members_.push_back(member);
-  hasGreeted_[static_cast<size_t>(hello.rank)] = true;
+  admitted_.ranks[static_cast<size_t>(hello.rank)] = true;
   present_++;
   if (complete()) decide(judged());
   return members_.size() - 1;
@@ -70,21 +78,17 @@ Result<void> AgreementSession::admit(const Hello& hello) {
     return errorf(Status::invalidArgument, "there is no rank %d of %d", hello.rank, hello.nRanks);
   }
   const auto rank = static_cast<size_t>(hello.rank);
-  if (rank >= hasGreeted_.size()) hasGreeted_.resize(static_cast<size_t>(hello.nRanks));
-  if (hasGreeted_[rank]) {
+  if (rank >= admitted_.ranks.size()) admitted_.ranks.resize(static_cast<size_t>(hello.nRanks));
+  if (admitted_.ranks[rank]) {
     const auto same = [&](const Member& member) { return member.hello.rank == hello.rank; };
     const auto twin = std::find_if(members_.begin(), members_.end(), same);
-    conflict_ = rankOnHost(twin->hello) + " has greeted twice, the second time from host " +
-                hello.host + ": give each rank its own number and each communicator its own id";
-    return errorf(Status::invalidUsage, "%s", conflict_.c_str());
+    admitted_.conflict = rankOnHost(twin->hello) +
+                         " has greeted twice, the second time from host " + hello.host +
+                         ": give each rank its own number and each communicator its own id";
+    return errorf(Status::invalidUsage, "%s", admitted_.conflict.c_str());
   }
   if (decided_) return errorf(Status::remoteError, "the other ranks have agreed without this one");
   return {};
-}
-
-bool AgreementSession::allReported() const {
-  auto done = [](const Member& member) { return member.reported || member.left; };
-  return std::all_of(members_.begin(), members_.end(), done);
 }
 
 Result<void> AgreementSession::report(size_t who, const Initialised& report) {
@@ -96,7 +100,7 @@ Result<void> AgreementSession::report(size_t who, const Initialised& report) {
   member.own = report.own;
   member.peers = report.peers;
   reports_.due = std::min(reports_.due, deadlineIn(reports_.time));
-  if (allReported()) decide(judged());
+  if (allReported(members_)) decide(judged());
   return {};
 }
 
@@ -185,7 +189,7 @@ void AgreementSession::leave(size_t who) {
   if (!decided_ && kind_ == Kind::ofChild) {
     // It may have stopped waiting and gone on without compression: so must all, those to come too.
     decide({false, leftTooEarly(members_[who].hello), {}});
-  } else if (!decided_ && reports_.due != kNoDeadline && allReported()) {
+  } else if (!decided_ && reports_.due != kNoDeadline && allReported(members_)) {
     decide(judged());  // this member's report was all that was waited for
   }
   // Who has left can promise nothing: what has been decided stays in force.

@@ -81,6 +81,11 @@ class AgreementSession {
     std::chrono::milliseconds time{};
     Deadline due = kNoDeadline;
   };
+  // Of those that have said hello.
+  struct Admitted {
+    std::vector<bool> ranks;
+    std::string conflict;  // why they cannot be told apart; empty: they can
+  };
   // Of members of a session that was taken over.
   struct Arrivals {
     std::chrono::milliseconds time{};
@@ -90,8 +95,7 @@ class AgreementSession {
 
   Result<size_t> arrive(const Hello& hello, const IpAddress& from);
   Result<void> admit(const Hello& hello);
-  bool allReported() const;
-  Verdict judged() const { return judge(members_, reports_.server, conflict_); }
+  Verdict judged() const { return judge(members_, reports_.server, admitted_.conflict); }
   void decide(const Verdict& verdict);
   Result<void> decideAll(std::vector<Decision> decisions);
 
@@ -99,9 +103,8 @@ class AgreementSession {
   Reports reports_;
   Arrivals arrivals_;
   std::vector<Member> members_;
-  std::vector<bool> hasGreeted_;  // by rank
   size_t present_ = 0;
-  std::string conflict_;
+  Admitted admitted_;
   bool decided_ = false;
   OpenVotes votes_;
   FigurePools pools_;

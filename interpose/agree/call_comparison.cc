@@ -34,7 +34,7 @@ void CallComparison::add(size_t rank, const Trail& trail) {
 
 // Ranks that differed once differ for ever: a later hash is one of all calls before.
 void CallComparison::compare(uint32_t rank, uint64_t nCalls, uint64_t hash) {
-  if (found_ && nCalls >= found_->differs) return;
+  if (nCalls == 0 || (found_ && nCalls >= found_->differs)) return;
   const auto [at, isFirst] = seen_.try_emplace(nCalls, Seen{hash, rank});
   if (isFirst || at->second.rank == rank) return;
   if (at->second.hash == hash)
