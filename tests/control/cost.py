@@ -79,7 +79,6 @@ def descriptors(programs, communicators, ranks=8):
     counts = []
     for preload in ("", programs.preload):
         with tempfile.TemporaryDirectory() as folder:
-            # The extra room is the emulator's, which has some for each connection.
             started = programs.start("control-many-communicators", ranks, folder, preload,
                                      {"TEST_COMMUNICATORS": str(communicators)})
             counts.append(number(finish(started)[0], "descriptors"))
