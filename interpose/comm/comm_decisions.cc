@@ -132,7 +132,8 @@ bool CommDecisions::arrive(uint64_t topic, uint64_t call) {
   return false;
 }
 
-Result<bool> CommDecisions::haveMet(uint64_t topic, uint64_t call, Deadline patience) {
+Result<bool> CommDecisions::haveMet(uint64_t topic, uint64_t call, uint32_t connections,
+                                    Deadline patience) {
   bool haveMet = letsNcclWait();
   if (!haveMet) {
     const auto decided = channel_->decisions().await(
@@ -146,7 +147,7 @@ Result<bool> CommDecisions::haveMet(uint64_t topic, uint64_t call, Deadline pati
     if (outcome) awaited_.insert(topic);
   }
   if (haveMet)
-    meetings_.met();
+    meetings_.met(connections);
   else
     meetings_.missed(call);
   return haveMet;

@@ -51,16 +51,16 @@ class CommDecisions {
   // for. An error where it cannot be known.
   Result<std::optional<VoteOutcome>> takeVote(uint64_t topic, uint64_t call);
 
-  Meetings& meetings() { return meetings_; }
+  const Meetings& meetings() const { return meetings_; }
   // A call of that number was made, and is not compressed yet.
   void noteUnready(uint64_t call) { meetings_.note(call, period_, Clock::now()); }
   // For what makes NCCL wait for other ranks, which all do at `call`: that this rank is there,
   // false where it can no longer tell the others; and then, once, whether all are, which is the
-  // same on all ranks. Who has waited until `patience` goes on, and so do the others. An error
-  // where others may know more. Where calls wait anyhow, or decisions are replayed, nobody is
-  // waited for here.
+  // same on all ranks: NCCL then makes these `connections`. Who has waited until `patience` goes
+  // on, and so do the others. An error where others may know more. Where calls wait anyhow, or
+  // decisions are replayed, nobody is waited for here.
   bool arrive(uint64_t topic, uint64_t call);
-  Result<bool> haveMet(uint64_t topic, uint64_t call, Deadline patience);
+  Result<bool> haveMet(uint64_t topic, uint64_t call, uint32_t connections, Deadline patience);
 
   // Whether `topic` is in force at `call`, which the call then follows; it stays so.
   bool follows(uint64_t topic, uint64_t call);

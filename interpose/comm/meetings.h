@@ -6,6 +6,7 @@
 #include <bit>
 #include <chrono>
 #include <cstdint>
+#include <set>
 
 #include "common/network/socket.h"
 
@@ -21,9 +22,9 @@ class Meetings {
   // that: a program whose ranks are never together waits a few dozen times in its life.
   void missed(uint64_t call) { next_ = std::bit_ceil(call + 1); }
 
-  void met() { haveMet_ = true; }
-  // NCCL has connected the ranks for some slot, and most others need no other connections.
-  bool haveMet() const { return haveMet_; }
+  // NCCL has been let to make these connections: who needs no others meets nobody.
+  void met(uint32_t connections) { made_.insert(connections); }
+  bool areMade(uint32_t connections) const { return made_.contains(connections); }
 
   // A call is made that is not compressed yet, in a program that makes `period` in a step, 0 where
   // that is not known. Not measured any more once a rank has waited in vain: that made its step
@@ -47,7 +48,7 @@ class Meetings {
 
  private:
   uint64_t next_ = 0;
-  bool haveMet_ = false;
+  std::set<uint32_t> made_;
   bool isStepOpen_ = false;
   uint64_t stepBegin_ = 0;  // call
   Clock::time_point stepBegan_{};

@@ -62,7 +62,12 @@ ncclResult_t keepWhereMet(std::vector<BatchItem>& items) {
   return result;
 }
 
-ncclResult_t connectWhereMet(std::vector<BatchItem>& items, const RealNccl& real) {
+ncclResult_t connect(std::vector<BatchItem>& items, const RealNccl& real) {
+  std::erase_if(items, [](const BatchItem& item) {
+    if (!needsNoConnections(*item.comm, *item.slot)) return false;
+    if (!item.comm->hasFailed()) connected(item.comm, *item.slot);
+    return true;
+  });
   const ncclResult_t result = keepWhereMet(items);
   if (items.empty()) return result;
   const ncclResult_t ran = Batch(items, real).run(false);
@@ -290,7 +295,7 @@ ncclResult_t prepareAll(std::span<BatchItem> unready, const RealNccl& real, nccl
   }
   while (!toConnect.empty()) {
     std::vector<BatchItem> next = takeFirstOfEach(toConnect);
-    const ncclResult_t ran = connectWhereMet(next, real);
+    const ncclResult_t ran = connect(next, real);
     if (isFine(result) && !isFine(ran)) result = ran;
   }
   return result;

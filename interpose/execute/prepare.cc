@@ -49,6 +49,18 @@ Result<void> followAllocation(CommState& comm, Slot& slot, uint64_t call) {
   return {};
 }
 
+// Slots of the same number need the same connections: those of sends and receives to and from a
+// peer serve messages of any size (2.28, enqueue.cc, p2pTaskAppend), and so does the one ring that
+// NCCL's AllGather has between hosts of several ranks.
+uint32_t connectionsOf(const CommState& comm, const Slot& slot) {
+  constexpr uint32_t kFromEachToEach = 1u << 31, kRing = 1u << 30;
+  const CollectivePlan& plan = slot.plan;
+  if (plan.hosts) return plan.hosts->nLanes();
+  const bool hasRing = plan.gathers() && !comm.gathersDirectly();
+  const bool sends = plan.exchanges() || !hasRing;
+  return (sends ? kFromEachToEach : 0) | (hasRing ? kRing : 0);
+}
+
 // What NCCL opens for sends and receives to and from one peer: 2 channels each way (2.28,
 // paths.cc), and over its sockets 1 or 2 descriptors for each; 17 on the NICs of AWS, where limits
 // are high.
@@ -64,9 +76,8 @@ void allocate(CommState& comm, Slot& slot, CUstream_st* stream) {
   const DeviceTable& device = *comm.resources.device;
   const RelaxedCapture relaxed(device);
   const CurrentDevice current(device, comm.resources.cudaDevice);
-  const bool isConnected = comm.decisions.meetings().haveMet();
-  Result<void> done =
-      haveSpareDescriptors(isConnected ? 0 : kDescriptorsOfAPeer * peersOf(comm, slot));
+  Result<void> done = haveSpareDescriptors(
+      needsNoConnections(comm, slot) ? 0 : kDescriptorsOfAPeer * peersOf(comm, slot));
   if (done.ok())
     done =
         comm.workspace.reserve(device, slot.roomBytes(), slot.checkup ? slot.plan.inputBytes() : 0);
@@ -103,12 +114,17 @@ Result<bool> isReady(CommState& comm, Slot& slot, uint64_t call) {
   return slot.phase == SlotPhase::active;
 }
 
+bool needsNoConnections(const CommState& comm, const Slot& slot) {
+  return comm.decisions.meetings().areMade(connectionsOf(comm, slot));
+}
+
 Result<bool> takeNextStep(CommState& comm, Slot& slot, uint64_t call, CUstream_st* stream) {
   if (slot.phase == SlotPhase::idle)
     allocate(comm, slot, stream);
   else if (slot.phase == SlotPhase::allocated)
     CINCH_TRY(followAllocation(comm, slot, call));
-  return slot.phase == SlotPhase::allocatedByAll && comm.decisions.meetings().mayBeAt(call);
+  return slot.phase == SlotPhase::allocatedByAll &&
+         (needsNoConnections(comm, slot) || comm.decisions.meetings().mayBeAt(call));
 }
 
 bool arriveToConnect(CommState& comm, Slot& slot, uint64_t call) {
@@ -116,7 +132,8 @@ bool arriveToConnect(CommState& comm, Slot& slot, uint64_t call) {
 }
 
 Result<bool> haveMetToConnect(CommState& comm, Slot& slot, uint64_t call, Deadline patience) {
-  const auto met = comm.decisions.haveMet(meetingTopic(slot, call), call, patience);
+  const auto met = comm.decisions.haveMet(meetingTopic(slot, call), call,
+                                          connectionsOf(comm, slot), patience);
   if (met.ok() && !met.value() && !comm.agreement().decisions().isOver())
     CINCH_INFO(
         "EXEC",

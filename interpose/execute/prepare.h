@@ -8,7 +8,8 @@
 //
 // While NCCL connects, each host waits for the others' programs. Cinch lets it begin only when all
 // ranks have met at that call, which they try for a limited time: the one rendezvous that there is,
-// and one that every rank can leave. Never in a capture.
+// once for the slots that need the same connections, and one that every rank can leave. Never in a
+// capture.
 #pragma once
 
 #include "interpose/comm/comm_state.h"
@@ -19,8 +20,12 @@ namespace cinch {
 // be compressed. An error means that the communicator cannot be used.
 Result<bool> isReady(CommState& comm, Slot& slot, uint64_t call);
 
+// Whether NCCL has made for another slot all connections that `slot` needs: the caller then calls
+// connected().
+bool needsNoConnections(const CommState& comm, const Slot& slot);
+
 // After a call of `slot` has passed on `stream`: takes the next step. True where that is to
-// connect: the caller then meets the other ranks.
+// connect: where it needs connections, the caller then meets the other ranks.
 Result<bool> takeNextStep(CommState& comm, Slot& slot, uint64_t call, CUstream_st* stream);
 
 // This rank is at `call`, after which NCCL is to connect the ranks: false where it cannot tell the

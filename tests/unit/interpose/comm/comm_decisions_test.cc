@@ -10,6 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr uint32_t kConnections = 3;
 constexpr Signature kCall{CallKind::allReduce, OpClass::sum, ncclFloat32, 20000};
 
 class MeetingTest : public AgreementFixture {
@@ -25,7 +26,7 @@ class MeetingTest : public AgreementFixture {
   }
   bool meets(size_t rank, uint64_t call, Deadline patience) {
     EXPECT_TRUE(decisions_[rank]->arrive(call, call));
-    const auto met = decisions_[rank]->haveMet(call, call, patience);
+    const auto met = decisions_[rank]->haveMet(call, call, kConnections, patience);
     EXPECT_TRUE(met.ok()) << met.error().message;
     return met.ok() && met.value();
   }
@@ -39,13 +40,15 @@ TEST_F(MeetingTest, AllAreThereOrNone) {
   agree(3);
   for (size_t rank = 0; rank < 3; ++rank) EXPECT_TRUE(decisions_[rank]->arrive(5, 5));
   for (size_t rank = 0; rank < 3; ++rank)
-    EXPECT_TRUE(decisions_[rank]->haveMet(5, 5, kNoDeadline).value());
+    EXPECT_TRUE(decisions_[rank]->haveMet(5, 5, kConnections, kNoDeadline).value());
   // Rank 2's program is somewhere else.
   EXPECT_TRUE(decisions_[0]->arrive(6, 6));
   EXPECT_FALSE(meets(1, 6, deadlineIn(milliseconds(20))));
-  EXPECT_FALSE(decisions_[0]->haveMet(6, 6, kNoDeadline).value());
+  EXPECT_FALSE(decisions_[0]->haveMet(6, 6, kConnections, kNoDeadline).value());
   EXPECT_FALSE(meets(2, 6, kNoDeadline)) << "it comes when the others have gone on";
   for (const auto& decisions : decisions_) {
+    EXPECT_TRUE(decisions->meetings().areMade(kConnections));
+    EXPECT_FALSE(decisions->meetings().areMade(kConnections + 1));
     EXPECT_FALSE(decisions->meetings().mayBeAt(7));
     EXPECT_TRUE(decisions->meetings().mayBeAt(8));
   }
@@ -74,7 +77,7 @@ TEST_F(MeetingTest, WithoutItsConnectionARankPasses) {
     std::this_thread::sleep_for(milliseconds(20));
     channels_[0]->close();
   });
-  const auto met = decisions_[0]->haveMet(1, 1, kNoDeadline);
+  const auto met = decisions_[0]->haveMet(1, 1, kConnections, kNoDeadline);
   breaking.join();
   EXPECT_TRUE(met.ok() && !met.value());
   EXPECT_FALSE(meets(1, 1, kNoDeadline));
@@ -84,7 +87,7 @@ TEST_F(MeetingTest, WithoutTheServerARankPasses) {
   agree(2);
   server_.reset();
   if (!decisions_[0]->arrive(1, 1)) return;  // it has noticed already
-  const auto met = decisions_[0]->haveMet(1, 1, kNoDeadline);
+  const auto met = decisions_[0]->haveMet(1, 1, kConnections, kNoDeadline);
   EXPECT_TRUE(met.ok() && !met.value());
 }
 

@@ -78,6 +78,21 @@ TEST_F(SubmitTest, PassesAllocatesConnectsThenCompresses) {
   }
 }
 
+TEST_F(SubmitTest, WhatIsConnectedForOneSlotServesTheOthers) {
+  const Work first(ranks_, CallKind::allReduce, kSubmittedCount);
+  getReady(first);
+  const Work larger(ranks_, CallKind::allReduce, 2 * kSubmittedCount);
+  for (int call = 0; call < 3; ++call) {
+    forget();
+    ASSERT_EQ(test::runInGroup({&larger}), ncclSuccess);
+    EXPECT_EQ(happened(), passedCall(CallKind::allReduce)) << "NCCL has nothing to connect";
+  }
+  EXPECT_EQ(larger.slot(0).phase, SlotPhase::connected);
+  forget();
+  ASSERT_EQ(test::runInGroup({&larger}), ncclSuccess);
+  EXPECT_EQ(happened(), compressedCall(CallKind::allReduce));
+}
+
 TEST_F(SubmitTest, ResultsAreCloseAndTheSameOnAllRanks) {
   for (const CallKind kind : kKinds)
     for (const ncclRedOp_t op : {ncclSum, ncclAvg})
