@@ -132,8 +132,8 @@ bool arriveToConnect(CommState& comm, Slot& slot, uint64_t call) {
 }
 
 Result<bool> haveMetToConnect(CommState& comm, Slot& slot, uint64_t call, Deadline patience) {
-  const auto met = comm.decisions.haveMet(meetingTopic(slot, call), call,
-                                          connectionsOf(comm, slot), patience);
+  const auto met =
+      comm.decisions.haveMet(meetingTopic(slot, call), call, connectionsOf(comm, slot), patience);
   if (met.ok() && !met.value() && !comm.agreement().decisions().isOver())
     CINCH_INFO(
         "EXEC",

@@ -91,8 +91,8 @@ double flatQuantisations(const CostedCall& call, uint32_t members) {
   return sentShare(members) + (call.kind == CallKind::allReduce ? 1 : 0);
 }
 
-// The exchange goes from each rank to each rank; so does the gather where they are many. Else that
-// is NCCL's own and goes round a ring.
+// The exchange goes from each rank to each rank; so does the gather where each has a host. Else
+// that is NCCL's own and goes round a ring.
 Prediction flat(const CostedCall& call, const CostFacts& facts) {
   const Topology& topology = facts.topology;
   const bool gathers = call.kind == CallKind::allReduce;

@@ -38,12 +38,13 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
 // a PreMulSum may differ from rank to rank.
 bool sumsInHosts(const Params& params, const Signature& signature);
 
-// Beyond so many hosts of one rank each, encoded shards are gathered by messages from each to each,
-// as they were exchanged, and not by NCCL's AllGather: that may pass them round a ring, whose hops
-// grow with the hosts (docs/decisions/017-many-hosts.md).
-inline constexpr uint32_t kMostInRing = 32;
+// Where each host has one rank, encoded shards are gathered by messages from each to each, as they
+// were exchanged, and not by NCCL's AllGather: for that NCCL chooses among a ring, whose hops grow
+// with the hosts, and PAT, by the size of a message, and makes the host wait for the other ranks'
+// programs when it first takes one (docs/decisions/017-many-hosts.md). Where hosts have several
+// there is the ring alone, which leaves each host once.
 constexpr bool gathersDirectly(uint32_t nRanks, uint32_t nHosts) {
-  return nHosts == nRanks && nHosts > kMostInRing;
+  return nHosts == nRanks;
 }
 
 // Whether a call moves enough bytes to be worth compressing.

@@ -43,8 +43,7 @@ TEST_F(ExchangeTest, GathersInPlace) {
   EXPECT_EQ(call.count, 16u);
 }
 
-// Each on a host of its own.
-class ManyRanksTest : public test::JobTest {
+class MessagesTest : public test::JobTest {
  protected:
   static size_t nCalls(const std::string& call) {
     const auto all = happened();
@@ -52,14 +51,14 @@ class ManyRanksTest : public test::JobTest {
         all, [&](const std::string& each) { return each.starts_with(call); }));
   }
   // Of an AllReduce of all ranks.
-  static void expectMessages(int nRanks, size_t nSent, size_t nGathers) {
-    const test::TestRanks ranks = test::makeRanks(nRanks);
-    const test::Work work(ranks, CallKind::allReduce, 50001);
+  static void expectMessages(const test::TestRanks& ranks, ncclRedOp_t op, size_t nSent,
+                             size_t nGathers) {
+    const test::Work work(ranks, CallKind::allReduce, 50001, op);
     getReady(work);
     ASSERT_EQ(test::runInGroup({&work}), ncclSuccess);
     EXPECT_EQ(nCalls("Send"), nSent);
     EXPECT_EQ(nCalls("AllGather"), nGathers);
-    for (int rank = 0; rank < nRanks; ++rank) {
+    for (int rank = 0; rank < work.nRanks(); ++rank) {
       EXPECT_EQ(work.received(rank), work.received(0)) << rank;
       EXPECT_EQ(work.part(rank).comm().health(), ncclSuccess);
     }
@@ -68,14 +67,19 @@ class ManyRanksTest : public test::JobTest {
   }
 };
 
-TEST_F(ManyRanksTest, UpToSoManyNcclGathers) {
-  constexpr size_t kRanks = kMostInRing;
-  expectMessages(kRanks, kRanks * (kRanks - 1), kRanks);
+TEST_F(MessagesTest, HostsOfOneRankGatherFromEachToEach) {
+  for (const size_t n : {size_t{3}, size_t{33}})
+    expectMessages(test::makeRanks(static_cast<int>(n)), ncclSum, 2 * n * (n - 1), 0);
 }
 
-TEST_F(ManyRanksTest, MoreGatherFromEachToEach) {
-  constexpr size_t kRanks = kMostInRing + 1;
-  expectMessages(kRanks, 2 * kRanks * (kRanks - 1), 0);
+// Where they do not sum up in their hosts first.
+TEST_F(MessagesTest, HostsOfSeveralRanksHaveNcclGather) {
+  const test::TestRanks ranks = test::makeRanks(test::Placement{0, 0, 1, 1});
+  const auto op = static_cast<ncclRedOp_t>(ncclNumOps);
+  const float scalar = 1;
+  for (const auto& rank : ranks)
+    rank->comm->ops.add(op, &scalar, ncclFloat32, ncclScalarHostImmediate);
+  expectMessages(ranks, op, 4 * 3, 4);
 }
 
 TEST_F(ExchangeTest, EveryErrorOfNcclIsReported) {
