@@ -1,5 +1,5 @@
 """What the channel over which Cinch's ranks agree costs, and what it stands: programs that are ahead, stopped, killed
-or short of descriptors, descriptors of many communicators, a flood of silent connections, system calls and
+or short of descriptors, connections that break while the ranks decide, descriptors of many communicators, a flood of silent connections, system calls and
 allocations of a step, a handshake of 16,384 ranks, all measured now. CONTROL_FULL=1 runs each program 30 times."""
 
 import json
@@ -13,8 +13,9 @@ BUILD = os.path.join(ROOT, "build")
 PROGRAM = os.path.join(BUILD, "tests", "surface_rank")
 PRELOAD = os.path.join(BUILD, "lib", "libcinch.so")
 AGREEMENT_TEST = os.path.join(BUILD, "tests", "agreement_test")
+CHAOS = os.path.join(BUILD, "tests", "channel_chaos_test")
 HANDSHAKE = os.path.join(BUILD, "bin", "control_handshake")
-TARGETS = "surface_rank cinch cinch_codec_host control_allocations control_handshake agreement_test"
+TARGETS = "surface_rank cinch cinch_codec_host control_allocations control_handshake agreement_test channel_chaos_test"
 PREPARE = f"""
 . tools/setup.sh
 set_up
@@ -25,6 +26,7 @@ TIMES, TIMES_OF_FULL = 3, 30
 RANKS, RANKS_OF_A_PROCESS = 16384, 8
 COMMUNICATORS, STRANGERS, STEPS, HOSTS = 200, 6000, 1000, 64
 FUZZ_INPUTS = 10_000_000
+CHAOS_RUNS, LEAST_OF_A_PHASE = 1000, 50
 # Beyond these the report fails.
 MOST_DESCRIPTORS, MOST_DELAY_MS, MOST_SECONDS, MOST_MIB, MOST_OF_PLAIN = 20, 1000, 10, 256, 1.3
 
@@ -50,6 +52,17 @@ def passes(test, settings=None):
     return done.returncode == 0 and ran is not None and int(ran[1]) > 0
 
 
+def break_connections():
+    """{"runs", "failures", "phases"} of seeded programs whose connections break in each phase of a decision."""
+    done = subprocess.run([CHAOS, "--gtest_filter=*NoRankIsLost*"], env=os.environ | {"TEST_RUNS": str(CHAOS_RUNS)},
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    found = re.search(r"^\{.*\}$", done.stdout, re.MULTILINE)
+    if found is None:
+        say(done.stdout[-4000:])
+        return {"runs": None, "failures": None, "phases": None}
+    return json.loads(found[0])
+
+
 def measure_handshake():
     command = [HANDSHAKE, str(RANKS), str(RANKS_OF_A_PROCESS)]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
@@ -73,16 +86,17 @@ def measure():
     say(f"== {descriptors} descriptors, {failed} failed, {delay} ms")
     model = passes("DecisionSearch.*")
     fuzzed = passes("AgreementWire.DamagedFramesNeverDoHarm", {"TEST_FUZZ_INPUTS": str(FUZZ_INPUTS)})
+    chaos = break_connections()
+    say(f"== {chaos}")
     times = TIMES_OF_FULL if os.environ.get("CONTROL_FULL") else TIMES
     with_cases = cases.run_all(PROGRAM, PRELOAD, times, os.urandom(4).hex(), out=sys.stderr)
     figures = {
         "cases": with_cases["cases"],
         "cases_passed": with_cases["cases_passed"],
         "runs_of_a_case": times,
-        # Seeded cuts of connections by phase are not measured yet.
-        "chaos_runs": None,
-        "chaos_failures": None,
-        "phases": None,
+        "chaos_runs": chaos["runs"],
+        "chaos_failures": chaos["failures"],
+        "phases": chaos["phases"],
         "model_check": "pass" if model else "fail",
         "steps": STEPS,
         "syscalls": steady["syscalls"],
@@ -100,6 +114,8 @@ def measure():
         figures["cases_passed"] == figures["cases"]
         and model
         and fuzzed
+        and chaos["failures"] == 0
+        and min(chaos["phases"].values()) >= LEAST_OF_A_PHASE
         and steady["syscalls"] == steady["allocations"] == 0
         and steady["waits"] * 1000 <= STEPS
         and descriptors <= MOST_DESCRIPTORS

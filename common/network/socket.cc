@@ -56,8 +56,10 @@ Result<Socket> openSocket(const Endpoint& endpoint) {
   return made;
 }
 
-Error connectError(const Endpoint& server, const char* why) {
-  return errorf(Status::systemError, "cannot connect to %s: %s", server.text().c_str(), why);
+// A remoteError where the host is there and nobody listens.
+Error connectError(const Endpoint& server, int code) {
+  return errorf(code == ECONNREFUSED ? Status::remoteError : Status::systemError,
+                "cannot connect to %s: %s", server.text().c_str(), strerrordesc_np(code));
 }
 
 }  // namespace
@@ -133,14 +135,14 @@ Result<Socket> beginConnect(const Endpoint& server, const IpAddress& from) {
   if (from.family == server.address.family) {
     socklen_t length = toSockaddr({from, 0}, &where);
     if (bind(fd, reinterpret_cast<sockaddr*>(&where), length) != 0) {
-      return connectError(server, strerrordesc_np(errno));
+      return connectError(server, errno);
     }
   }
   socklen_t length = toSockaddr(server, &where);
   // An interrupted connect goes on in the background, like a non-blocking one.
   if (connect(fd, reinterpret_cast<sockaddr*>(&where), length) != 0 && errno != EINPROGRESS &&
       errno != EINTR) {
-    return connectError(server, strerrordesc_np(errno));
+    return connectError(server, errno);
   }
   return made;
 }
@@ -152,11 +154,7 @@ Result<bool> connectOutcome(const Socket& socket, const Endpoint& server) {
   int cause = 0;
   socklen_t size = sizeof cause;
   getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &cause, &size);
-  if (cause != 0) {
-    Error error = connectError(server, strerrordesc_np(cause));
-    if (cause == ECONNREFUSED) error.status = Status::remoteError;
-    return error;
-  }
+  if (cause != 0) return connectError(server, cause);
   tune(socket.fd());
   return true;
 }
@@ -167,7 +165,9 @@ Result<Socket> connectTo(const Endpoint& server, Deadline deadline) {
   CINCH_TRY(waitFor(made.value().fd(), POLLOUT, deadline));
   auto connected = connectOutcome(made.value(), server);
   CINCH_TRY(connected);
-  if (!connected.value()) return connectError(server, "no answer in time");
+  if (!connected.value())
+    return errorf(Status::systemError, "cannot connect to %s: no answer in time",
+                  server.text().c_str());
   return made;
 }
 

@@ -37,7 +37,7 @@ inline constexpr size_t kUniqueIdBytes = 128;
 // figures. 5: a hello says how its device is joined to others, and names the communicator. 6:
 // ranks close gates together. 7: one connection between two processes; rank 0's process takes over.
 // 8: whatever the ranks decide is in force from the same call on. 9: a vote can be taken back.
-inline constexpr uint32_t kAgreementVersion = 10;
+inline constexpr uint32_t kAgreementVersion = 11;
 
 // What rank 0 may send with one decision; with an outcome or metrics around it, a little more.
 inline constexpr size_t kMaxDecided = 48 << 10;

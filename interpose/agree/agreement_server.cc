@@ -118,9 +118,9 @@ void AgreementServer::forget(Nonce nonce) {
 }
 
 void AgreementServer::run() {
-  for (;;) {
+  for (Deadline due = kNoDeadline;;) {
     epoll_event events[kEventsAtOnce];
-    int n = epoll_wait(poller_.fd(), events, kEventsAtOnce, timeout());
+    const int n = epoll_wait(poller_.fd(), events, kEventsAtOnce, pollTimeout(due));
     if (n < 0 && errno != EINTR) return;  // the program has closed the descriptor
     std::lock_guard lock(mutex_);
     bool isListenerReady = false;
@@ -136,12 +136,8 @@ void AgreementServer::run() {
     expireStrangers();
     expireSessions();
     reap();
+    due = std::min(strangers_.deadline(), sessions_.deadline());
   }
-}
-
-int AgreementServer::timeout() {
-  std::lock_guard lock(mutex_);
-  return pollTimeout(std::min(strangers_.deadline(), sessions_.deadline()));
 }
 
 void AgreementServer::acceptAll() {
@@ -197,6 +193,8 @@ Result<void> AgreementServer::dispatch(ConnectionId id, Client& client, const Fr
     if (isMember) return errorf(Status::remoteError, "a second hello on one channel");
     return greet(id, client, frame.channel, *hello);
   }
+  if (const Inquiry* inquiry = std::get_if<Inquiry>(&frame.message))
+    return answer(id, client, frame.channel, *inquiry);
   if (!client.isKnown) return errorf(Status::remoteError, "a message before the hello");
   if (!isMember) return {};  // it was turned away, and had sent more before it was told
   const Membership from = found->second;
@@ -209,7 +207,7 @@ Result<void> AgreementServer::dispatch(ConnectionId id, Client& client, const Fr
     if (!taken.ok())
       CINCH_TRY(send(id, client, frameOf(Rejected{taken.error().message}, frame.channel)));
     client.members.erase(found);
-    leave(from);
+    leave(from, !leaves);
     if (client.members.empty())
       strangers_.add(id, client.connection.from(), deadlineIn(limits_.helloTime));
     return {};
@@ -254,6 +252,37 @@ Result<void> AgreementServer::greet(ConnectionId id, Client& client, Channel cha
   sessions_.find(message.nonce)->seat(joined.value(), {id, channel});
   broadcast(message.nonce);
   return {};
+}
+
+// Who asks stays a stranger, whose connection is soon ended.
+Result<void> AgreementServer::answer(ConnectionId id, Client& client, Channel channel,
+                                     const Inquiry& inquiry) {
+  const HelloMessage& from = inquiry.from;
+  const Result<Proof> proof = answerTo(from, limits_.key);
+  if (!proof.ok()) return send(id, client, frameOf(Rejected{proof.error().message}, channel));
+  endPartOf(from.nonce, from.hello.rank);
+  const std::optional<Message> outcome = sessions_.outcomeOf(from.nonce, inquiry.round);
+  if (!outcome)
+    return send(
+        id, client,
+        frameOf(Rejected{"what the ranks decided is not, or no longer, known here"}, channel));
+  CINCH_TRY(send(id, client, frameOf(Acknowledged{proof.value()}, channel)));
+  return send(id, client, frameOf(*outcome, channel));
+}
+
+// The connection that it has lost may look well from here for as long as the network is away.
+void AgreementServer::endPartOf(Nonce nonce, int rank) {
+  const Session* const session = sessions_.find(nonce);
+  if (session == nullptr) return;
+  const std::optional<size_t> member = session->state.memberOf(rank);
+  if (!member || *member >= session->seats.size()) return;
+  const Seat seat = session->seats[*member];
+  if (const auto found = clients_.find(seat.connection); found != clients_.end()) {
+    found->second.members.erase(seat.channel);
+    // Its process's other ranks have lost the same connection, and ask, too.
+    if (found->second.members.empty()) doomed_.push_back(seat.connection);
+  }
+  leave({nonce, *member}, true);
 }
 
 Result<void> AgreementServer::send(ConnectionId id, Client& client,
@@ -304,26 +333,22 @@ void AgreementServer::expireSessions() {
 void AgreementServer::reap() {
   // To drop a member may decide votes, and telling the others may find more that are gone.
   while (!doomed_.empty()) {
-    ConnectionId id = doomed_.back();
+    const ConnectionId id = doomed_.back();
     doomed_.pop_back();
-    drop(id);
+    const auto found = clients_.find(id);
+    if (found == clients_.end()) continue;
+    // Explicitly, as a forked child may hold copies of the descriptor: closing would not be enough.
+    control(poller_, EPOLL_CTL_DEL, found->second.connection.fd(), id, 0);
+    found->second.connection.shutdown();
+    const Client gone = std::move(found->second);
+    clients_.erase(found);
+    strangers_.remove(id);
+    for (const auto& [channel, membership] : gone.members) leave(membership, true);
   }
 }
 
-void AgreementServer::drop(ConnectionId id) {
-  auto found = clients_.find(id);
-  if (found == clients_.end()) return;
-  // Explicitly, as a forked child may hold copies of the descriptor: closing would not be enough.
-  control(poller_, EPOLL_CTL_DEL, found->second.connection.fd(), id, 0);
-  found->second.connection.shutdown();
-  Client gone = std::move(found->second);
-  clients_.erase(found);
-  strangers_.remove(id);
-  for (const auto& [channel, membership] : gone.members) leave(membership);
-}
-
-void AgreementServer::leave(const Membership& gone) {
-  sessions_.leave(gone.nonce, gone.member);
+void AgreementServer::leave(const Membership& gone, bool isLost) {
+  sessions_.leave(gone.nonce, gone.member, isLost);
   broadcast(gone.nonce);
   sessions_.endIfOver(gone.nonce);
 }

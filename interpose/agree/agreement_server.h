@@ -69,7 +69,6 @@ class AgreementServer {
   AgreementServer(Socket listener, Socket poller, Socket stopper, const ServerLimits& limits);
 
   void run();
-  int timeout();
 
   void acceptAll();
   void admit(Accepted accepted);
@@ -78,6 +77,8 @@ class AgreementServer {
   Result<void> dispatch(ConnectionId id, Client& client, const Frame& frame);
   Result<void> greet(ConnectionId id, Client& client, Channel channel, const HelloMessage& message);
   Result<void> take(const Membership& from, Session& session, const Message& message);
+  Result<void> answer(ConnectionId id, Client& client, Channel channel, const Inquiry& inquiry);
+  void endPartOf(Nonce nonce, int rank);
   Result<void> send(ConnectionId id, Client& client, AgreementConnection::SharedFrame frame);
   Result<void> watchOutput(ConnectionId id, const Client& client);
   void broadcast(Nonce nonce);
@@ -85,8 +86,7 @@ class AgreementServer {
   void expireStrangers();
   void expireSessions();
   void reap();
-  void drop(ConnectionId id);
-  void leave(const Membership& gone);
+  void leave(const Membership& gone, bool isLost);
 
   Socket listener_;
   Socket poller_;

@@ -54,12 +54,6 @@ Result<size_t> AgreementSession::arrive(const Hello& hello, const IpAddress& fro
   return rank;
 }
 
-void AgreementSession::giveUpOnOthers() {
-  arrivals_.due = kNoDeadline;
-  for (size_t who = 0; who < members_.size(); ++who)
-    if (members_[who].isAwaited) leave(who);
-}
-
 Result<size_t> AgreementSession::join(const Hello& hello, const IpAddress& from) {
   if (kind_ == Kind::takenOver) return arrive(hello, from);
   CINCH_TRY(admit(hello));
@@ -173,7 +167,11 @@ Deadline AgreementSession::deadline() const {
 
 void AgreementSession::expire() {
   if (!decided_) return decide(judged());
-  if (arrivals_.due <= Clock::now()) giveUpOnOthers();
+  if (arrivals_.due <= Clock::now()) {
+    arrivals_.due = kNoDeadline;
+    for (size_t who = 0; who < members_.size(); ++who)
+      if (members_[who].isAwaited) leave(who, false);
+  }
   std::vector<Decision> pooled;
   pools_.expire(pooled);
   // Of what is too much, none is missed: the ranks go on without.
@@ -182,8 +180,22 @@ void AgreementSession::expire() {
   if (const auto difference = calls_.takeDue(Clock::now())) broadcasts_.push_back(*difference);
 }
 
-void AgreementSession::leave(size_t who) {
+std::optional<size_t> AgreementSession::memberOf(int rank) const {
+  const auto isIt = [&](const Member& member) {
+    return member.hello.rank == rank && !member.left && !member.isAwaited;
+  };
+  const auto found = std::ranges::find_if(members_, isIt);
+  if (found == members_.end()) return {};
+  return static_cast<size_t>(found - members_.begin());
+}
+
+const DecisionRounds* AgreementSession::settled() const {
+  return rounds_ && std::ranges::any_of(members_, &Member::isLost) ? &*rounds_ : nullptr;
+}
+
+void AgreementSession::leave(size_t who, bool isLost) {
   members_[who].left = true;
+  members_[who].isLost = isLost;
   present_--;
   if (std::exchange(members_[who].isAwaited, false)) --arrivals_.nAwaited;
   if (!decided_ && kind_ == Kind::ofChild) {
@@ -200,7 +212,8 @@ void AgreementSession::leave(size_t who) {
 }
 
 std::vector<Message> AgreementSession::takeBroadcasts() {
-  if (rounds_ && present_ == members_.size() && !awaitsMembers()) rounds_->begin(broadcasts_);
+  if (rounds_ && present_ == members_.size() && arrivals_.nAwaited == 0)
+    rounds_->begin(broadcasts_);
   return std::exchange(broadcasts_, {});
 }
 

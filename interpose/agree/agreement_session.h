@@ -53,18 +53,18 @@ class AgreementSession {
   Result<void> prepared(size_t member, const Prepared& answer);
   Result<void> compare(size_t member, const Trail& trail);
 
-  // A member's connection has ended.
-  void leave(size_t member);
+  // A member's part in it has ended; `isLost`: with its connection, so that it may be in doubt.
+  void leave(size_t member, bool isLost);
+  // The member of that rank, while it has a part in it.
+  std::optional<size_t> memberOf(int rank) const;
+  // What was decided, where a member that was lost may ask for it; else null.
+  const DecisionRounds* settled() const;
 
   // When expire() has something to do, kNoDeadline for never.
   Deadline deadline() const;
   // The deadline has passed: decides with the reports that are there, or gives up the figures that
   // have waited too long for others, or the ranks that have not come.
   void expire();
-  // Whether ranks of a session that was taken over are still to come, and the end of that.
-  bool awaitsMembers() const { return arrivals_.nAwaited > 0; }
-  void giveUpOnOthers();
-
   bool inUse() const { return present_ > 0; }
   bool over() const { return !members_.empty() && present_ == 0; }
   // All ranks have said hello, so that none is still to come. Not before the first.

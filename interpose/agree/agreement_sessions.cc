@@ -77,14 +77,29 @@ Result<size_t> AgreementSessions::beginChild(const HelloMessage& message, const 
   return joined;
 }
 
-void AgreementSessions::leave(Nonce nonce, size_t member) {
-  if (Session* const session = find(nonce)) session->state.leave(member);
+void AgreementSessions::leave(Nonce nonce, size_t member, bool isLost) {
+  if (Session* const session = find(nonce)) session->state.leave(member, isLost);
+}
+
+std::optional<Message> AgreementSessions::outcomeOf(Nonce nonce, uint64_t round) {
+  const Session* const session = find(nonce);
+  if (session != nullptr && session->state.settled() != nullptr)
+    return session->state.settled()->outcomeOf(round);
+  const auto isIt = [&](const auto& settled) { return settled.first == nonce; };
+  const auto found = std::ranges::find_if(settled_, isIt);
+  return found == settled_.end() ? std::nullopt : std::optional(found->second.outcomeOf(round));
+}
+
+void AgreementSessions::keepSettled(Nonce nonce, const DecisionRounds& rounds) {
+  if (settled_.size() == limits_.maxSettled) settled_.pop_front();
+  settled_.emplace_back(nonce, rounds);
 }
 
 void AgreementSessions::endIfOver(Nonce nonce) {
   Session* const session = find(nonce);
   if (session == nullptr || !session->state.over()) return;
   if (!session->state.complete()) rememberFailed(session->parent, nonce);
+  if (session->state.settled() != nullptr) keepSettled(nonce, *session->state.settled());
   erase(nonce);
 }
 

@@ -4,8 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "common/network/socket.h"
@@ -17,6 +20,9 @@ namespace cinch {
 struct SessionLimits {
   size_t maxIds = 16384;    // sessions; beyond, the oldest that nobody has used is forgotten
   size_t maxFailed = 4096;  // remembered children of one parent
+  // Sessions that are over, and that a rank may still ask about: as many as one outage may leave
+  // when all their ranks lose their connections. Beyond, the oldest is forgotten.
+  size_t maxSettled = 1024;
 };
 
 using Nonce = uint64_t;
@@ -56,8 +62,10 @@ class AgreementSessions {
   Result<size_t> join(const HelloMessage& message, const IpAddress& from);
   // Null where there is none.
   Session* find(Nonce nonce);
-  // A member has left. The session ends with the last one.
-  void leave(Nonce nonce, size_t member);
+  // A member has left, or is lost with its connection. The session ends with the last one.
+  void leave(Nonce nonce, size_t member, bool isLost);
+  // What became of that round; none where nobody knows. Who asks has left.
+  std::optional<Message> outcomeOf(Nonce nonce, uint64_t round);
 
   // When expire() has something to do for a session that awaitsTime() was called for.
   void awaitsTime(Nonce nonce) { awaitsTime_.insert(nonce); }
@@ -70,6 +78,7 @@ class AgreementSessions {
  private:
   bool makeRoom();
   void erase(Nonce nonce);
+  void keepSettled(Nonce nonce, const DecisionRounds& rounds);
   Error noRoom() const;
   Result<size_t> beginChild(const HelloMessage& message, const IpAddress& from);
   void rememberFailed(Nonce parent, Nonce child);
@@ -78,6 +87,7 @@ class AgreementSessions {
   std::map<Nonce, Session> sessions_;
   std::set<Nonce> awaitsTime_;  // those that may have a deadline
   uint64_t nBegun_ = 0;
+  std::deque<std::pair<Nonce, DecisionRounds>> settled_;  // of sessions that are over
 };
 
 }  // namespace cinch

@@ -14,7 +14,8 @@ struct Member {
   Hello hello;
   IpAddress from;                // where its connection comes from
   bool isAwaited = false;        // it has agreed elsewhere, and is still to come
-  bool left = false;             // its connection has ended
+  bool left = false;             // its part has ended,
+  bool isLost = false;           // and that by the end of its connection
   bool reported = false;         // it has said that its real init returned
   std::vector<IpAddress> own;    // its host's addresses, once reported
   std::vector<IpAddress> peers;  // whom its process is connected to, once reported

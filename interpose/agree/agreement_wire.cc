@@ -483,12 +483,22 @@ Message readDifference(Reader& in) {
   return message;
 }
 
+void write(const Inquiry& message, Writer& out) {
+  out.integer(message.round);
+  write(message.from, out);
+}
+
+Message readInquiry(Reader& in) {
+  const uint64_t round = in.integer<uint64_t>();
+  return Inquiry{std::get<HelloMessage>(readHello(in)), round};
+}
+
 using ReadFunction = Message (*)(Reader&);
 constexpr ReadFunction kReaders[] = {
     readHello,   readInitialised, readVote,         readAcknowledged,      readRejected,
     readVerdict, readFigures,     readProposal,     readPrepare,           readPrepared,
     readCommit,  readWithdraw,    readEmpty<Leave>, readTopic<Retraction>, readTopic<Missed>,
-    readTrail,   readDifference};
+    readTrail,   readDifference,  readInquiry};
 static_assert(std::size(kReaders) == std::variant_size_v<Message>);
 
 }  // namespace

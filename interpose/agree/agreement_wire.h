@@ -103,6 +103,7 @@ struct Commit {
   uint64_t round = 0;
   uint64_t ordinal = 0;
   std::vector<Decision> decisions{};
+  auto operator<=>(const Commit&) const = default;
 };
 // Server to rank: the round is over, and no later one is about a call below `openBelow`;
 // kNoOrdinal: there will be none.
@@ -134,6 +135,14 @@ struct Acknowledged {
 struct Rejected {
   std::string reason;
 };
+// Rank to server, over a connection of its own: it had accepted that round when its connection
+// ended, and asks what came of it. The answer is Acknowledged and then Commit or Withdraw, or
+// Rejected where that is not known. Its part in the session is over.
+struct Inquiry {
+  HelloMessage from;
+  uint64_t round = 0;
+};
+
 // Rank to server: it has no more use for the session. So has everybody whose connection ends.
 struct Leave {};
 
@@ -143,7 +152,7 @@ uint64_t childNonce(uint64_t parent, uint64_t ordinal, int64_t part);
 using Bytes = std::vector<uint8_t>;
 using Message = std::variant<HelloMessage, Initialised, Vote, Acknowledged, Rejected, Verdict,
                              Figures, Proposal, Prepare, Prepared, Commit, Withdraw, Leave,
-                             Retraction, Missed, Trail, Difference>;
+                             Retraction, Missed, Trail, Difference, Inquiry>;
 
 // Two processes have one connection, whatever the number of their ranks and communicators: a
 // channel is what one rank of the connecting process has to do with one session. That process

@@ -1,6 +1,13 @@
 #include "interpose/agree/control_client.h"
 
+#include <exception>
+#include <system_error>
+#include <thread>
 #include <utility>
+
+#include "common/log.h"
+#include "common/signals_blocked.h"
+#include "interpose/agree/inquiry.h"
 
 namespace cinch {
 namespace {
@@ -8,6 +15,35 @@ namespace {
 // How long a message of some bytes may wait for room in the kernel: the server always reads, but
 // the network may be away for minutes.
 constexpr std::chrono::seconds kSendTime{600};
+
+// What the others have decided in a round that `client`, which greeted as `hello`, is in doubt of.
+// On a thread of its own: it is a rare thing, and may take as long as the network is away.
+void askFor(uint64_t round, const HelloMessage& hello,
+            const std::shared_ptr<ControlClient>& client) {
+  Decisions& decisions = client->decisions();
+  CINCH_WARN("AGREE",
+             "control channel: the connection to %s ended while the ranks were deciding; it is "
+             "asked what they have decided until it can be reached",
+             client->server().text().c_str());
+  const auto ask = [round, hello, client, &decisions] {
+    try {
+      const auto isWanted = [&decisions] { return decisions.isAsking(); };
+      const Message answer = askForOutcome(client->server(), hello, round, isWanted);
+      const auto* const rejected = std::get_if<Rejected>(&answer);
+      if (rejected == nullptr) return client->deliver(answer);
+      if (isWanted())
+        CINCH_WARN("AGREE", "%s", client->serverError(rejected->reason).message.c_str());
+    } catch (const std::exception&) {
+    }
+    decisions.end();
+  };
+  const SignalsBlocked blocked;
+  try {
+    std::thread(ask).detach();
+  } catch (const std::system_error&) {
+    decisions.end();
+  }
+}
 
 }  // namespace
 
@@ -23,7 +59,7 @@ Result<void> ControlInbox::store(const Message& message) {
 }
 
 ControlClient::ControlClient(const Endpoint& server, const HelloMessage& hello)
-    : server_(server), nonce_(hello.nonce), isChild_(hello.parent != kNoParent) {}
+    : server_(server), hello_(hello) {}
 
 std::shared_ptr<ControlClient> ControlClient::make(const Endpoint& server,
                                                    const HelloMessage& hello) {
@@ -93,12 +129,12 @@ bool ControlClient::endWith(const std::string& cause) {
     if (isNews) failure_ = serverError(cause);
     changed_.notify_all();
   }
-  if (decisions_) decisions_->end();
   return isNews;
 }
 
 void ControlClient::leave(const std::string& cause) {
   const bool isNews = endWith(cause);
+  if (decisions_) decisions_->end();
   const Way way = this->way();
   if (!way.link) return;
   if (isNews) static_cast<void>(way.link->enqueue(Leave{}, way.channel));
@@ -107,6 +143,7 @@ void ControlClient::leave(const std::string& cause) {
 
 void ControlClient::lost(const std::string& cause) {
   static_cast<void>(endWith(cause));
+  if (const auto round = decisions_->lose()) askFor(*round, hello_, shared_from_this());
 }
 
 void ControlClient::propose(const Proposal& proposal, bool mayWait) {

@@ -43,8 +43,8 @@ class ControlClient final : public ControlLink::Listener,
   Result<void> start(Deadline deadline);
 
   const Endpoint& server() const { return server_; }
-  uint64_t nonce() const { return nonce_; }
-  bool isChild() const { return isChild_; }
+  uint64_t nonce() const { return hello_.nonce; }
+  bool isChild() const { return hello_.parent != kNoParent; }
   bool isForked() const { return owner_ != getpid(); }
   Error serverError(const std::string& cause) const;
 
@@ -80,8 +80,7 @@ class ControlClient final : public ControlLink::Listener,
   bool endWith(const std::string& cause);
 
   const Endpoint server_;
-  const uint64_t nonce_;
-  const bool isChild_;
+  const HelloMessage hello_;
   const pid_t owner_ = getpid();
   std::optional<Decisions> decisions_;  // always, once it is made
   CallTrail trail_;

@@ -71,7 +71,7 @@ void DecisionRecord::forgetMark() {
 }
 
 Result<void> DecisionRecord::commit(const Commit& message) {
-  if (ended_) return {};
+  if (ended_ && !mark_) return {};
   if (!mark_ || mark_->round != message.round || mark_->ordinal != message.ordinal)
     return errorf(Status::remoteError, "a decision that this rank has not accepted");
   forgetMark();
@@ -81,7 +81,7 @@ Result<void> DecisionRecord::commit(const Commit& message) {
 }
 
 Result<void> DecisionRecord::withdraw(const Withdraw& message) {
-  if (ended_) return {};
+  if (ended_ && !mark_) return {};
   if (mark_ && mark_->round != message.round)
     return errorf(Status::remoteError, "it withdraws another proposal than the one it has made");
   if (mark_) forgetMark();

@@ -7,7 +7,7 @@
 //
 //   free      nothing is asked of this rank
 //   marked    it has promised not to claim the call `mark` before it knows the outcome
-//   in doubt  it had promised, and its connection has ended
+//   in doubt  it had promised, and its connection has ended: the server must be asked
 #pragma once
 
 #include <compare>
@@ -53,7 +53,7 @@ class DecisionRecord {
   void setPeriod(uint64_t calls) { period_ = calls; }
 
   // From the server; errors where it breaks the protocol. prepare() refuses while a group is open
-  // (`isBusy`). What arrives after the end is ignored.
+  // (`isBusy`). What arrives after the end is ignored, but for the outcome of what was promised.
   Result<std::optional<Prepared>> prepare(const Prepare& message, bool isBusy);
   Result<void> commit(const Commit& message);
   Result<void> withdraw(const Withdraw& message);
@@ -61,6 +61,10 @@ class DecisionRecord {
   void end() { ended_ = true; }
 
   bool isMarked() const { return mark_.has_value(); }
+  // The round of the promise that there is.
+  std::optional<uint64_t> markedRound() const {
+    return mark_ ? std::optional(mark_->round) : std::nullopt;
+  }
   // True where nothing will be decided any more, as far as is known here.
   bool isOver() const { return ended_ || openBelow_ == kNoOrdinal; }
   bool hasEnded() const { return ended_; }

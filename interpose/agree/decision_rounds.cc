@@ -82,7 +82,8 @@ void DecisionRounds::finish(std::vector<Message>& out) {
   Round round = std::move(*round_);
   round_.reset();
   if (round.isRefused || round.isBusy) return finishRefused(std::move(round), out);
-  out.push_back(Commit{nRounds_, round.ordinal, std::move(round.decisions)});
+  lastCommit_ = Commit{nRounds_, round.ordinal, std::move(round.decisions)};
+  out.push_back(*lastCommit_);
   margin_ = 0;
   rest_ = kShortestRest;
   begin(out);
@@ -91,6 +92,7 @@ void DecisionRounds::finish(std::vector<Message>& out) {
 void DecisionRounds::finishRefused(Round round, std::vector<Message>& out) {
   pending_.insert(pending_.begin(), std::make_move_iterator(round.decisions.begin()),
                   std::make_move_iterator(round.decisions.end()));
+  lastCommit_.reset();
   if (round.isRefused) highest_ = std::max(highest_, round.ordinal + 1);
   for (const uint64_t wanted : round.wanted)
     if (wanted >= highest_) want(wanted);
@@ -105,6 +107,11 @@ void DecisionRounds::expire(std::vector<Message>& out) {
   if (Clock::now() < due_) return;
   due_ = kNoDeadline;
   begin(out);
+}
+
+Message DecisionRounds::outcomeOf(uint64_t round) const {
+  if (lastCommit_ && lastCommit_->round == round) return *lastCommit_;
+  return Withdraw{round, kNoOrdinal};
 }
 
 void DecisionRounds::giveUp(std::vector<Message>& out) {

@@ -46,6 +46,8 @@ class DecisionRounds {
   // Some member has left: nothing is decided any more, and what is added is dropped.
   void giveUp(std::vector<Message>& out);
   bool isOver() const { return isOver_; }
+  // What a member is told that had accepted `round`, was not told what came of it, and has left.
+  Message outcomeOf(uint64_t round) const;
 
   // When expire() asks again, kNoDeadline for never.
   Deadline due() const { return due_; }
@@ -79,6 +81,8 @@ class DecisionRounds {
   std::set<uint64_t> wanted_;
   std::optional<Round> round_;
   uint64_t nRounds_ = 0;  // that have begun
+  // Of the last round that is over, if it was one: who has answered a later one knows of it.
+  std::optional<Commit> lastCommit_;
   uint64_t highest_ = 0;  // calls that some rank has claimed, as far as known
   uint64_t lead_ = 0;     // the longest that a rank asks for
   uint64_t margin_ = 0;   // times that, doubled with each refusal but the first

@@ -57,9 +57,14 @@ Error Decisions::unknownOutcome() const {
                 isForked() ? "this process was forked" : "the connection ended");
 }
 
+// What is promised before the next call, or may be asked for, is still to be told.
+bool Decisions::isUnsettled() const {
+  return record_.state() == State::marked || (record_.state() == State::inDoubt && isAsking_);
+}
+
 Result<void> Decisions::awaitOutcome(std::unique_lock<std::mutex>& lock) {
   if (record_.state() == State::marked) record_.noteWait();
-  waitUntil(lock, kNoDeadline, [this] { return record_.state() != State::marked; });
+  waitUntil(lock, kNoDeadline, [this] { return !isUnsettled(); });
   return record_.state() == State::free ? Result<void>() : unknownOutcome();
 }
 
@@ -98,8 +103,9 @@ Result<bool> Decisions::isDecidedBeforeNext(uint64_t topic) {
   propose_(proposal, true);
   lock.lock();
   waitUntil(lock, kNoDeadline, [&] {
+    if (record_.state() == State::inDoubt) return !isAsking_;
     isInForce = record_.isInForceAtNext(topic);
-    return isInForce || record_.state() == State::inDoubt;
+    return isInForce.has_value();
   });
   return record_.state() == State::inDoubt ? Result<bool>(unknownOutcome()) : *isInForce;
 }
@@ -116,7 +122,8 @@ Result<std::optional<Decision>> Decisions::await(uint64_t topic, Deadline deadli
   const Decision* found = nullptr;
   const auto isKnown = [&] {
     found = record_.findCommitted(topic);
-    return found != nullptr || record_.isOver() || missed_.contains(topic);
+    const bool isOver = record_.isOver() && !isAsking_;
+    return found != nullptr || isOver || missed_.contains(topic);
   };
   bool inTime = waitUntil(lock, deadline, isKnown);
   if (!inTime && whenLate) {
@@ -181,7 +188,10 @@ Result<void> Decisions::receive(const Missed& message) {
 }
 
 Result<void> Decisions::settled(Result<void> taken) {
-  if (!record_.isMarked()) dropMark();
+  if (!record_.isMarked()) {
+    dropMark();
+    isAsking_ = false;
+  }
   changed_.notify_all();
   return taken;
 }
@@ -190,11 +200,29 @@ void Decisions::dropMark() {
   if (std::exchange(hasMark_, false)) removeMark();
 }
 
-// Who is in doubt fails at the call that it has promised not to make, not where it opens a group.
+// Who is in doubt waits, or fails, at the call that it has promised not to make, not where it opens
+// a group.
+std::optional<uint64_t> Decisions::lose() {
+  const std::lock_guard lock(mutex_);
+  if (record_.hasEnded()) return {};
+  record_.end();
+  dropMark();
+  isAsking_ = record_.isMarked();
+  changed_.notify_all();
+  return record_.markedRound();
+}
+
+bool Decisions::isAsking() const {
+  if (isForked()) return false;
+  const std::lock_guard lock(mutex_);
+  return isAsking_;
+}
+
 void Decisions::end() {
   const std::lock_guard lock(mutex_);
   record_.end();
   dropMark();
+  isAsking_ = false;
   changed_.notify_all();
 }
 

@@ -43,8 +43,8 @@ class Decisions {
   // This rank's next call is about to be made. Normally a mutex lock and nothing else: no system
   // call, no allocation. Waits only where this rank has promised not to make that call before an
   // outcome is known: for control threads, never for another rank's program. An error where the
-  // channel ended meanwhile, so that the outcome cannot be known: others may have decided, so that
-  // this rank must fail the communicator. After an error nothing has been claimed.
+  // outcome cannot be known, even by asking for it: others may have decided, so that this rank must
+  // fail the communicator. After an error nothing has been claimed.
   Result<Claimed> claim();
 
   // The last call that was claimed did not take place: its number will be used again. What came
@@ -81,8 +81,8 @@ class Decisions {
     std::chrono::nanoseconds total{};
   };
   static Waits waits();
-  // True where this rank had promised a call when its connection ended: the others may have decided
-  // something that it does not know.
+  // True where this rank had promised a call when its connection ended, and does not know the
+  // outcome: the others may have decided something.
   bool isInDoubt() const;
   // True where nothing will be decided any more: a rank has left, or this rank's connection is
   // gone. The last decisions stay in force.
@@ -93,11 +93,18 @@ class Decisions {
   Result<void> receive(const Commit& message);
   Result<void> receive(const Withdraw& message);
   Result<void> receive(const Missed& message);
+  // The connection is lost. Where this rank is in doubt then, the round to ask for: who has to know
+  // its outcome waits until it is received, or end() is called.
+  std::optional<uint64_t> lose();
+  // Whether it is still to be asked for.
+  bool isAsking() const;
+  // Nothing will be received any more.
   void end();
 
  private:
   bool isForked() const;
   Error unknownOutcome() const;
+  bool isUnsettled() const;
   Result<void> awaitOutcome(std::unique_lock<std::mutex>& lock);
   template <class Condition>
   bool waitUntil(std::unique_lock<std::mutex>& lock, Deadline deadline, const Condition& isMet);
@@ -112,6 +119,7 @@ class Decisions {
   DecisionRecord record_;
   std::set<uint64_t> missed_;  // topics on which votes were taken back, until they are asked for
   bool hasMark_ = false;       // the process has one for this promise
+  bool isAsking_ = false;      // for the outcome of the promised round
 };
 
 }  // namespace cinch

@@ -144,7 +144,7 @@ TEST(AgreementSession, OnlyAVoteThatWasGivenIsTakenBack) {
 TEST(AgreementSession, TellsOnceThatNothingIsDecidedAnyMore) {
   AgreementSession session = sessionOf(3);
   ASSERT_TRUE(verdictOf(session).compress);
-  session.leave(1);
+  session.leave(1, false);
   std::vector<Message> told = session.takeBroadcasts();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(std::get<Withdraw>(told[0]).openBelow, kNoOrdinal);
@@ -239,7 +239,7 @@ TEST(AgreementSession, ALeaverIsNotWaitedForAndIsNamed) {
   for (int rank : {0, 1, 2}) ASSERT_TRUE(session.join(makeHello(rank, 4), loopback()).ok());
   ASSERT_TRUE(session.report(0, {}).ok());
   ASSERT_TRUE(session.report(1, {}).ok());
-  session.leave(2);
+  session.leave(2, false);
   Verdict verdict = verdictOf(session);
   EXPECT_NE(verdict.reason.find("rank 3 "), std::string::npos);
   EXPECT_NE(verdict.reason.find("rank 2 on host host-2 has left"), std::string::npos);
@@ -249,7 +249,7 @@ TEST(AgreementSession, ARankThatLeftBeforeTheLastHelloForbidsCompression) {
   AgreementSession session = newSession();
   ASSERT_TRUE(session.join(makeHello(0, 3), loopback()).ok());
   ASSERT_TRUE(session.join(makeHello(1, 3), loopback()).ok());
-  session.leave(1);
+  session.leave(1, false);
   EXPECT_FALSE(session.over());
   ASSERT_TRUE(session.join(makeHello(2, 3), loopback()).ok());
   EXPECT_EQ(verdictOf(session).reason,
@@ -285,7 +285,7 @@ TEST(AgreementSession, IsOverWhenAllHaveLeft) {
   AgreementSession session = sessionOf(3);
   for (size_t member : {2, 0, 1}) {
     EXPECT_FALSE(session.over());
-    session.leave(member);
+    session.leave(member, false);
   }
   EXPECT_TRUE(session.over());
   EXPECT_FALSE(newSession().over()) << "nobody has come yet";
@@ -336,11 +336,11 @@ TEST(AgreementSession, AChildIsJudgedLikeAnyOther) {
 
 TEST(AgreementSession, TheFirstWhoLeavesAChildEarlyDecidesForAllAndForThoseToCome) {
   AgreementSession session = childOf({0, 3}, 4);
-  session.leave(1);
+  session.leave(1, false);
   EXPECT_EQ(verdictOf(session).reason,
             "rank 3 on host host-3 has left before the ranks had agreed");
   EXPECT_FALSE(session.join(makeHello(1, 4), loopback()).ok());
-  session.leave(0);
+  session.leave(0, false);
   EXPECT_TRUE(session.takeBroadcasts().empty()) << "one verdict";
   EXPECT_TRUE(session.over());
   EXPECT_FALSE(session.complete());
@@ -409,7 +409,7 @@ TEST_P(RandomVotes, ComeOutAsTheAndOfAll) {
     bool leaves = model.next[rank] == kTopics || (someLeave && random() % 100 == 0);
     if (leaves && (someLeave || told.size() == kTopics)) {
       model.gone[rank] = true;
-      session.leave(rank);
+      session.leave(rank, false);
     } else if (model.next[rank] < kTopics) {
       uint64_t topic = orders[rank][model.next[rank]++];
       voted[rank].insert(topic);
@@ -424,6 +424,24 @@ TEST_P(RandomVotes, ComeOutAsTheAndOfAll) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomVotes, ::testing::Range(0, 60));
+
+TEST(AgreementSessions, WhatWasDecidedOutlivesASessionWhoseRanksWereLost) {
+  AgreementSessions sessions({.maxSettled = 2});
+  const auto end = [&](Nonce nonce, bool isLost) {
+    Session session(AgreementSession::takenOver(1, std::chrono::seconds(1)));
+    ASSERT_TRUE(sessions.begin(nonce, std::move(session)).ok());
+    ASSERT_TRUE(sessions.join({nonce, makeHello(0, 1)}, loopback()).ok());
+    EXPECT_FALSE(sessions.outcomeOf(nonce, 1)) << "its rank is there";
+    sessions.leave(nonce, 0, isLost);
+    sessions.endIfOver(nonce);
+    EXPECT_EQ(sessions.find(nonce), nullptr);
+  };
+  end(5, false);
+  EXPECT_FALSE(sessions.outcomeOf(5, 1)) << "it has left, and will not ask";
+  for (const Nonce nonce : {6, 7, 8}) end(nonce, true);
+  EXPECT_FALSE(sessions.outcomeOf(6, 1)) << "what is kept has a bound";
+  for (const Nonce nonce : {7, 8}) EXPECT_TRUE(sessions.outcomeOf(nonce, 1));
+}
 
 }  // namespace
 }  // namespace cinch

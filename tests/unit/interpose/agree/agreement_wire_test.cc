@@ -75,8 +75,10 @@ Message sample(size_t type) {
       return Missed{24};
     case 15:
       return Trail{64, 32, {1, 2, ~0ull}};
-    default:
+    case 16:
       return Difference{25, 26, 27, 28};
+    default:
+      return Inquiry{{0xabcdef, linkedHello(), 0, {1, 2}, {3, 4}}, 29};
   }
 }
 constexpr size_t kTypes = std::variant_size_v<Message>;
@@ -100,6 +102,14 @@ TEST(AgreementWire, HelloComesBack) {
   EXPECT_EQ(got.hello.device, sent.hello.device);
   EXPECT_EQ(got.hello.communicator, "process5.comm1");
   EXPECT_EQ(got.hello.server, sent.hello.server);
+}
+
+TEST(AgreementWire, AnInquiryComesBack) {
+  const Inquiry got = decoded<Inquiry>(encodeMessage(sample(kTypes - 1)));
+  EXPECT_EQ(got.round, 29u);
+  EXPECT_EQ(got.from.nonce, 0xabcdefu);
+  EXPECT_EQ(got.from.hello.rank, 3);
+  EXPECT_TRUE(got.from.number == (Random{1, 2}) && got.from.proof == (Proof{3, 4}));
 }
 
 TEST(AgreementWire, AFrameKeepsItsChannel) {

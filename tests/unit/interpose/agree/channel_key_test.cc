@@ -61,7 +61,7 @@ TEST(ChannelKey, AServerThatProvesNothingIsNotBelieved) {
 class ChannelKeyServer : public AgreementFixture {
  protected:
   // What the server says to that hello.
-  Message answer(const HelloMessage& hello) const {
+  Message answer(const Message& hello) const {
     const auto deadline = deadlineIn(std::chrono::seconds(kTestSeconds));
     const auto socket = connectTo(server_->where(), deadline);
     EXPECT_TRUE(sendAll(socket.value(), encodeMessage(hello), deadline).ok());
@@ -90,6 +90,18 @@ TEST_F(ChannelKeyServer, WhoDoesNotProveItDoesNotJoin) {
   const Message acknowledged = answer(hello);
   ASSERT_TRUE(std::holds_alternative<Acknowledged>(acknowledged));
   EXPECT_TRUE(checkAnswer(hello, std::get<Acknowledged>(acknowledged), kKey).ok());
+}
+
+TEST_F(ChannelKeyServer, WhoDoesNotProveItIsToldNoOutcome) {
+  limits_.key = kKey;
+  startServer();
+  const uint64_t nonce = readStamp(newId().data())->nonce;
+  const auto reason = [&](const Key& key) {
+    return std::get<Rejected>(answer(Inquiry{signedHello(key, nonce), 1})).reason;
+  };
+  EXPECT_NE(reason(kOtherKey).find("its key differs"), std::string::npos);
+  EXPECT_NE(reason(kNoKey).find("the other one has none"), std::string::npos);
+  EXPECT_NE(reason(kKey).find("not, or no longer, known here"), std::string::npos);
 }
 
 }  // namespace

@@ -51,6 +51,23 @@ TEST_F(DecisionRoundsTest, WhatAllAcceptIsCommitted) {
   EXPECT_EQ(commit.decisions, std::vector<Decision>{{7}});
 }
 
+TEST_F(DecisionRoundsTest, WhatWasDecidedIsKnownUntilAllHaveAnsweredTheNext) {
+  const auto isCommitted = [&](uint64_t round) {
+    return std::holds_alternative<Commit>(rounds_.outcomeOf(round));
+  };
+  add(7, 5);
+  answer(0, Answer::accepted, 3);
+  EXPECT_FALSE(isCommitted(1));
+  answer(1, Answer::accepted, 3);
+  add(8, 9);
+  answer(0, Answer::accepted, 3);
+  EXPECT_TRUE(isCommitted(1)) << "member 1 may not have been told";
+  EXPECT_EQ(std::get<Commit>(rounds_.outcomeOf(1)).decisions, std::vector<Decision>{{7}});
+  rounds_.giveUp(out_);
+  EXPECT_TRUE(isCommitted(1) && !isCommitted(2));
+  EXPECT_EQ(std::get<Withdraw>(rounds_.outcomeOf(2)).openBelow, kNoOrdinal);
+}
+
 TEST_F(DecisionRoundsTest, NobodyIsAskedAboutACallThatIsTooNear) {
   add(7);
   answer(0, Answer::claimed, 100, 10);
@@ -224,6 +241,24 @@ TEST(DecisionRecord, InDoubtIsOnlyWhoHasPromised) {
   EXPECT_EQ(committed.claim(), std::vector<Decision>{{7}}) << "it knows";
 }
 
+TEST(DecisionRecord, WhatItIsToldInDoubtSettlesIt) {
+  for (const bool isDecided : {true, false}) {
+    DecisionRecord record;
+    prepared(record, {1, 0});
+    record.end();
+    ASSERT_EQ(record.state(), State::inDoubt);
+    EXPECT_EQ(record.markedRound(), 1u);
+    EXPECT_FALSE(record.commit({2, 0, {{7}}}).ok()) << "of another round";
+    ASSERT_TRUE(isDecided ? record.commit({1, 0, {{7}}}).ok()
+                          : record.withdraw({1, kNoOrdinal}).ok());
+    EXPECT_EQ(record.state(), State::free);
+    EXPECT_TRUE(record.isOver());
+    EXPECT_EQ(record.claim().size(), isDecided ? 1u : 0u);
+    ASSERT_TRUE(record.commit({3, 4, {{8}}}).ok()) << "it is in doubt no longer";
+    for (int call = 0; call < 10; ++call) EXPECT_TRUE(record.claim().empty());
+  }
+}
+
 TEST(DecisionRecord, AsksForTwiceTheLeadThatWasTooShort) {
   DecisionRecord record;
   record.setPeriod(50);
@@ -288,7 +323,7 @@ TEST(DecisionsOfASession, NeedAllItsRanks) {
   EXPECT_FALSE(session.propose(1, {1, kNoOrdinal, {7}}).ok()) << "bytes are rank 0's";
   ASSERT_TRUE(session.propose(1, {1, 4, {}}).ok());
   EXPECT_EQ(at<Prepare>(session.takeBroadcasts(), 0).ordinal, 4u);
-  session.leave(1);
+  session.leave(1, false);
   EXPECT_EQ(at<Withdraw>(session.takeBroadcasts(), 0).openBelow, kNoOrdinal);
   ASSERT_TRUE(session.propose(0, {2, 9, {}}).ok());
   EXPECT_EQ(at<Withdraw>(session.takeBroadcasts(), 0).openBelow, kNoOrdinal)

@@ -1,7 +1,7 @@
 // Every interleaving of a small communicator that decides: two ranks, what they claim and take
 // back, what is on its way between them and the server, connections that break at any moment, on
 // either side first. Wherever two ranks have made the call of one number, the same is in force
-// there.
+// there. Who is in doubt may ask the server, at any moment.
 //
 // The same search finds what parts ranks where a rank is not what it should be.
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ constexpr uint64_t kDecided = 0, kClosing = 1;  // topics
 using State = DecisionRecord::State;
 
 // How a rank goes wrong. The last one takes back what it has made all the same.
-enum class Fault { none, noMark, freeInDoubt, forgottenClaim };
+enum class Fault { none, noMark, freeInDoubt, forgottenClaim, forgottenOutcome };
 
 // Messages on their way, by their numbers in the search.
 using Wire = std::vector<size_t>;
@@ -69,6 +69,7 @@ class Search {
   size_t nStates() const { return seen_.size(); }
   size_t nInForce() const { return nInForce_; }
   size_t nInDoubt() const { return nInDoubt_; }
+  size_t nLearnt() const { return nLearnt_; }
 
  private:
   void add(const World& world) {
@@ -111,6 +112,7 @@ class Search {
       deliverUp(world, i);
       deliverDown(world, i);
       breakConnection(world, i);
+      ask(world, i);
     }
     decide(world);
   }
@@ -231,13 +233,33 @@ class Search {
     }
     if (world.ranks[i].isMember) {
       World left = world;
-      left.ranks[i].isMember = false;
-      left.ranks[i].up.clear();
-      std::vector<Message> out;
-      left.rounds.giveUp(out);
-      broadcast(left, out);
+      leave(left, i);
       add(left);
     }
+  }
+
+  // Over another connection, which tells the server that the old one is no more.
+  void ask(World world, size_t i) {
+    Rank& rank = world.ranks[i];
+    if (rank.isConnected || !rank.record.isMarked()) return;
+    if (rank.isMember) leave(world, i);
+    Message outcome = world.rounds.outcomeOf(*rank.record.markedRound());
+    if (fault_ == Fault::forgottenOutcome)
+      outcome = Withdraw{*rank.record.markedRound(), kNoOrdinal};
+    const auto* commit = std::get_if<Commit>(&outcome);
+    const auto good = commit != nullptr ? rank.record.commit(*commit)
+                                        : rank.record.withdraw(std::get<Withdraw>(outcome));
+    ASSERT_TRUE(good.ok()) << good.error().message;
+    nLearnt_ += commit != nullptr;
+    add(world);
+  }
+
+  void leave(World& world, size_t i) {
+    world.ranks[i].isMember = false;
+    world.ranks[i].up.clear();
+    std::vector<Message> out;
+    world.rounds.giveUp(out);
+    broadcast(world, out);
   }
 
   const Fault fault_;
@@ -246,7 +268,7 @@ class Search {
   std::set<World> seen_;
   std::vector<const World*> open_;
   std::string parted_;
-  size_t nInForce_ = 0, nInDoubt_ = 0;
+  size_t nInForce_ = 0, nInDoubt_ = 0, nLearnt_ = 0;
 };
 
 TEST(DecisionSearch, NoInterleavingPartsRanks) {
@@ -254,6 +276,7 @@ TEST(DecisionSearch, NoInterleavingPartsRanks) {
   EXPECT_EQ(search.run(), "");
   EXPECT_GT(search.nInForce(), 0u) << "something has to be decided";
   EXPECT_GT(search.nInDoubt(), 0u) << "and somebody in doubt";
+  EXPECT_GT(search.nLearnt(), 0u) << "who learns that it was";
   EXPECT_GT(search.nStates(), 100000u);
 }
 
@@ -263,6 +286,10 @@ TEST(DecisionSearch, FindsARankThatDoesNotWaitForTheOutcome) {
 
 TEST(DecisionSearch, FindsARankThatGoesOnInDoubt) {
   EXPECT_NE(Search(Fault::freeInDoubt).run(), "");
+}
+
+TEST(DecisionSearch, FindsAServerThatForgetsAnOutcome) {
+  EXPECT_NE(Search(Fault::forgottenOutcome).run(), "");
 }
 
 TEST(DecisionSearch, FindsARankThatForgetsAClaim) {
