@@ -109,7 +109,7 @@ Result<void> Agreement::handshake(ControlClient& client, const HelloMessage& mes
   const auto key = channelKey();
   CINCH_TRY(key);
   HelloMessage own = message;
-  sign(own, key.value());
+  sign(own, key.value(), Purpose::join);
   CINCH_TRY(client.start(deadline));
   CINCH_TRY(client.send(own));
   Acknowledged answer;

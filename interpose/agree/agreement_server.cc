@@ -237,7 +237,7 @@ Result<void> AgreementServer::take(const Membership& from, Session& session,
 
 Result<void> AgreementServer::greet(ConnectionId id, Client& client, Channel channel,
                                     const HelloMessage& message) {
-  const Result<Proof> proof = answerTo(message, limits_.key);
+  const Result<Proof> proof = answerTo(message, limits_.key, Purpose::join);
   const Result<size_t> joined = proof.ok() ? sessions_.join(message, client.connection.from())
                                            : Result<size_t>(proof.error());
   if (!joined.ok()) {
@@ -258,7 +258,7 @@ Result<void> AgreementServer::greet(ConnectionId id, Client& client, Channel cha
 Result<void> AgreementServer::answer(ConnectionId id, Client& client, Channel channel,
                                      const Inquiry& inquiry) {
   const HelloMessage& from = inquiry.from;
-  const Result<Proof> proof = answerTo(from, limits_.key);
+  const Result<Proof> proof = answerTo(from, limits_.key, Purpose::ask);
   if (!proof.ok()) return send(id, client, frameOf(Rejected{proof.error().message}, channel));
   endPartOf(from.nonce, from.hello.rank);
   const std::optional<Message> outcome = sessions_.outcomeOf(from.nonce, inquiry.round);

@@ -6,11 +6,15 @@
 namespace cinch {
 namespace {
 
-enum class End : uint8_t { rank = 1, server = 2 };
+enum class Giver : uint8_t { joiningRank = 1, server = 2, askingRank = 3 };
 
-Proof proofOf(End end, const HelloMessage& hello, const Key& key) {
+Giver rankThat(Purpose purpose) {
+  return purpose == Purpose::join ? Giver::joiningRank : Giver::askingRank;
+}
+
+Proof proofOf(Giver giver, const HelloMessage& hello, const Key& key) {
   uint8_t facts[1 + 2 * sizeof(uint64_t)];
-  facts[0] = static_cast<uint8_t>(end);
+  facts[0] = static_cast<uint8_t>(giver);
   storeLittle(hello.nonce, facts + 1);
   storeLittle(static_cast<uint64_t>(hello.hello.rank), facts + 1 + sizeof(uint64_t));
   return prove(key, {facts, hello.number});
@@ -37,23 +41,23 @@ Result<Key> channelKey() {
   return path.empty() ? Result<Key>(Key()) : readKeyFile("CINCH_KEY_FILE", path);
 }
 
-void sign(HelloMessage& hello, const Key& key) {
+void sign(HelloMessage& hello, const Key& key, Purpose purpose) {
   if (key.empty()) return;
   hello.number = randomBytes16();
-  hello.proof = proofOf(End::rank, hello, key);
+  hello.proof = proofOf(rankThat(purpose), hello, key);
 }
 
-Result<Proof> answerTo(const HelloMessage& hello, const Key& key) {
+Result<Proof> answerTo(const HelloMessage& hello, const Key& key, Purpose purpose) {
   const bool isSigned = !isZero(hello.number);
   if (isSigned != !key.empty())
     return onlyOneHasAKey(isSigned ? "this process" : "the process that serves");
   if (key.empty()) return Proof{};
-  if (!sameSecret(hello.proof, proofOf(End::rank, hello, key))) return keysDiffer();
-  return proofOf(End::server, hello, key);
+  if (!sameSecret(hello.proof, proofOf(rankThat(purpose), hello, key))) return keysDiffer();
+  return proofOf(Giver::server, hello, key);
 }
 
 Result<void> checkAnswer(const HelloMessage& hello, const Acknowledged& answer, const Key& key) {
-  if (key.empty() || sameSecret(answer.proof, proofOf(End::server, hello, key))) return {};
+  if (key.empty() || sameSecret(answer.proof, proofOf(Giver::server, hello, key))) return {};
   return keysDiffer();
 }
 

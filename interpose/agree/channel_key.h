@@ -15,11 +15,14 @@ namespace cinch {
 // The key of this process; empty: it has none. The error names the file and what is wrong with it.
 Result<Key> channelKey();
 
+// What a rank says hello for. A proof for one is none for the other.
+enum class Purpose : uint8_t { join, ask };
+
 // For a rank: puts a new number and the proof into its hello, where there is a key.
-void sign(HelloMessage& hello, const Key& key);
+void sign(HelloMessage& hello, const Key& key, Purpose purpose);
 // For the server: what the answer proves, nothing where neither has a key. An error is for the
-// other side, which must not join then.
-Result<Proof> answerTo(const HelloMessage& hello, const Key& key);
+// other side, which must not join then, nor be told anything.
+Result<Proof> answerTo(const HelloMessage& hello, const Key& key, Purpose purpose);
 // For the rank again: whether the server holds the key of this hello, too.
 Result<void> checkAnswer(const HelloMessage& hello, const Acknowledged& answer, const Key& key);
 

@@ -191,7 +191,9 @@ Result<void> ControlClient::answer(const Prepare& message) {
   CINCH_TRY(promised);
   if (!promised.value()) return {};
   const Way way = this->way();
-  return way.link->enqueue(*promised.value(), way.channel);
+  // Where that fails the link is ending, and who listens to it is told so.
+  static_cast<void>(way.link->enqueue(*promised.value(), way.channel));
+  return {};
 }
 
 }  // namespace cinch

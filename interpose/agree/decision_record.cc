@@ -74,9 +74,9 @@ Result<void> DecisionRecord::commit(const Commit& message) {
   if (ended_ && !mark_) return {};
   if (!mark_ || mark_->round != message.round || mark_->ordinal != message.ordinal)
     return errorf(Status::remoteError, "a decision that this rank has not accepted");
-  forgetMark();
   const auto after = std::ranges::upper_bound(committed_, message.ordinal, {}, &Committed::ordinal);
   committed_.insert(after, {message.ordinal, message.decisions});
+  forgetMark();  // not before it is there
   return {};
 }
 

@@ -134,7 +134,7 @@ Result<std::optional<Decision>> Decisions::await(uint64_t topic, Deadline deadli
   }
   missed_.erase(topic);
   if (found != nullptr) return std::optional(*found);
-  if (record_.hasEnded()) return unknownOutcome();
+  if (hasLeft_ || (record_.hasEnded() && record_.isMarked())) return unknownOutcome();
   if (inTime) return std::optional<Decision>();
   return errorf(Status::remoteError, "control channel: the ranks have not decided in time");
 }
@@ -223,6 +223,7 @@ void Decisions::end() {
   record_.end();
   dropMark();
   isAsking_ = false;
+  hasLeft_ = true;
   changed_.notify_all();
 }
 

@@ -66,8 +66,8 @@ class Decisions {
 
   // Waits until `topic` is decided, from whatever call on, for those that follow it at a call that
   // they agree on otherwise. None where it will not be, on any rank: nothing is decided any more,
-  // or a vote was taken back. An error where that is not known in time, or this rank's connection
-  // has ended. claim() gives it all the same. With `whenLate` it is no error that the deadline
+  // or a vote was taken back. An error where that is not known in time, or cannot be known, or this
+  // rank has left. claim() gives it all the same. With `whenLate` it is no error that the deadline
   // passes: that is called, and is to take a vote back; what comes of that is then waited for.
   Result<std::optional<Decision>> await(uint64_t topic, Deadline deadline,
                                         const std::function<void()>& whenLate = {});
@@ -120,6 +120,7 @@ class Decisions {
   std::set<uint64_t> missed_;  // topics on which votes were taken back, until they are asked for
   bool hasMark_ = false;       // the process has one for this promise
   bool isAsking_ = false;      // for the outcome of the promised round
+  bool hasLeft_ = false;       // end() was called
 };
 
 }  // namespace cinch

@@ -49,8 +49,9 @@ std::optional<Message> answerOver(const Socket& socket, const Inquiry& inquiry, 
   reader.setLimit(kMaxServerBytes);
   const auto first = receive(socket, reader, deadline);
   if (!first) return {};
+  if (std::holds_alternative<Rejected>(*first)) return first;
   const Acknowledged* const known = std::get_if<Acknowledged>(&*first);
-  if (known == nullptr) return first;
+  if (known == nullptr) return {};  // it may be anybody
   if (const auto isKnown = checkAnswer(inquiry.from, *known, key); !isKnown.ok())
     return unknown(isKnown.error().message);
   return receive(socket, reader, deadline);
@@ -71,7 +72,7 @@ Message askForOutcome(const Endpoint& server, const HelloMessage& from, uint64_t
   const Deadline end = deadlineIn(kOutage);
   Deadline lastSeen = deadlineIn(kRefused);
   for (auto pause = kShortestPause; isWanted(); pause = std::min(2 * pause, kLongestPause)) {
-    sign(inquiry.from, key.value());
+    sign(inquiry.from, key.value(), Purpose::ask);
     const Deadline deadline = std::min(deadlineIn(kAttempt), end);
     const auto socket = connectTo(server, deadline);
     if (socket.ok()) {

@@ -90,15 +90,14 @@ void allocate(CommState& comm, Slot& slot, CUstream_st* stream) {
     done = comm.workspace.end(stream, 0);  // later calls follow the initialisation
     if (!allocated.ok()) done = allocated;
   }
-  const auto cast = comm.agreement().castVote(allocationTopic(slot), done.ok());
-  if (cast.ok() && done.ok()) {
+  // Where it does not arrive the connection is ending, and nothing comes of it; or it has arrived,
+  // and this rank is in doubt.
+  static_cast<void>(comm.agreement().castVote(allocationTopic(slot), done.ok()));
+  if (done.ok())
     slot.phase = SlotPhase::allocated;
-    return;
-  }
-  // A vote that cannot be cast is a no, and so is the leaving that follows.
-  if (!cast.ok()) comm.agreement().close();
-  const std::string& cause = done.ok() ? cast.error().message : done.error().message;
-  refuse(slot, "rank " + std::to_string(comm.rank) + " cannot get ready: " + cause);
+  else
+    refuse(slot,
+           "rank " + std::to_string(comm.rank) + " cannot get ready: " + done.error().message);
 }
 
 }  // namespace
@@ -149,7 +148,7 @@ void connected(const std::shared_ptr<CommState>& comm, Slot& slot) {
   slot.phase = SlotPhase::connected;
   // Of this time that it gets ready: it may be given back before the opening is there.
   const auto vote = [comm, topic = connectionTopic(slot)](std::span<const uint8_t> opening) {
-    if (!comm->agreement().castVote(topic, true, opening).ok()) comm->agreement().close();
+    static_cast<void>(comm->agreement().castVote(topic, true, opening));  // as in allocate()
   };
   if (comm->rank == 0 && hasOpening(slot) && !comm->decisions.isReplayed())
     openInBackground(comm, slot, vote);

@@ -1,5 +1,5 @@
-"""Programs whose ranks are ahead of each other, stopped, killed, short of descriptors, or lose the process that made
-an id, with plain NCCL and with Cinch: what plain finishes, Cinch must finish.
+"""Programs whose ranks are ahead of each other, stopped, killed, aborted, short of descriptors, or lose the process
+that made an id or their connections to it, with plain NCCL and with Cinch: what plain finishes, Cinch must finish.
 
     cases.py PROGRAM PRELOAD [--times N] [--seed S] [--only TEXT]
 
@@ -7,27 +7,32 @@ Prints a line for each case, and in the last one {"cases", "cases_passed", "runs
 """
 
 import argparse
+import contextlib
+import ctypes
 import json
 import os
 import random
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import cost  # noqa: E402
 from ranks import wait_all  # noqa: E402
 
 DEADLINE = 60  # the longest case takes a few seconds
 AHEAD = (1, 2, 5, 17, 60, 300)
 LIMITS = 12
 STEP_OF_LIMITS = 8
+LIBC, PIDFD_GETFD = ctypes.CDLL(None), 438
 
 
 class Case:
-    """A case of surface_rank, and what happens to its ranks. disturb(processes, dice) is called once they have
+    """A case of surface_rank, and what happens to its ranks. disturb(processes, folder, dice) is called once they have
     started; with `survivors`, only these have to end well, and the others do not."""
 
     def __init__(self, name, case, ranks=2, settings=None, limit=None, disturb=None, survivors=None):
@@ -39,13 +44,13 @@ class Case:
         with tempfile.TemporaryDirectory() as folder:
             processes = [self.start(program, preload, rank, folder) for rank in range(self.ranks)]
             if self.disturb:
-                self.disturb([process for process, _ in processes], dice)
+                self.disturb([process for process, _ in processes], folder, dice)
             outcomes = wait_all(processes, time.monotonic() + DEADLINE)
         wrong, hashes = [], {}
         for rank, outcome in enumerate(outcomes):
             if outcome.status is None:
                 wrong.append(f"rank {rank} hung: {outcome.output[-600:]}")
-            elif self.survivors is None and (outcome.status != 0 or not outcome.output.endswith("done\n")):
+            elif (self.survivors is None or rank in self.survivors) and (outcome.status != 0 or not outcome.output.endswith("done\n")):
                 wrong.append(f"rank {rank} ended with {outcome.status}: {outcome.output[-600:]}")
             for label, value in outcome.lines("same"):
                 if hashes.setdefault(label, value) != value:
@@ -70,7 +75,7 @@ def send(process, number):
 
 def stop(rank):
     """Stops a rank some times, each at any moment, for up to a second."""
-    def disturb(processes, dice):
+    def disturb(processes, _folder, dice):
         for _ in range(3):
             time.sleep(dice.uniform(0, 0.7))
             send(processes[rank], signal.SIGSTOP)
@@ -80,10 +85,59 @@ def stop(rank):
 
 
 def kill(rank):
-    def disturb(processes, dice):
+    def disturb(processes, _folder, dice):
         time.sleep(dice.uniform(0, 2))
         send(processes[rank], signal.SIGKILL)
     return disturb
+
+
+def freeze(rank):
+    """Stops a rank for as long as there are others."""
+    def disturb(processes, _folder, dice):
+        others = [process for process in processes if process is not processes[rank]]
+        time.sleep(dice.uniform(0.2, 2))
+        send(processes[rank], signal.SIGSTOP)
+        end = time.monotonic() + DEADLINE / 2
+        while time.monotonic() < end and any(process.poll() is None for process in others):
+            time.sleep(0.05)
+        send(processes[rank], signal.SIGKILL)
+    return disturb
+
+
+def cut(ranks):
+    """Ends the connections of some ranks to the process that serves, three times at any moment."""
+    def disturb(processes, folder, dice):
+        for _ in range(3):
+            time.sleep(dice.uniform(0, 0.7))
+            try:
+                port = cost.server_of(f"{folder}/world.id")[1]
+            except OSError:
+                continue  # there is none yet
+            for rank in ranks:
+                end_connections(processes[rank].pid, port)
+    return disturb
+
+
+def end_connections(pid, port):
+    """Ends the TCP connections of a process to that port of any host."""
+    try:
+        process = os.pidfd_open(pid)
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return  # it has ended
+    for name in names:
+        copy = LIBC.syscall(PIDFD_GETFD, process, int(name), 0)
+        if copy < 0:
+            continue
+        try:
+            connection = socket.socket(fileno=copy)
+        except OSError:
+            os.close(copy)  # it is none
+            continue
+        with connection, contextlib.suppress(OSError):  # one that is not connected
+            if connection.type == socket.SOCK_STREAM and connection.getpeername()[1] == port:
+                connection.shutdown(socket.SHUT_RDWR)
+    os.close(process)
 
 
 def least_limit(program):
@@ -105,6 +159,11 @@ def all_cases(program):
     cases += [Case(f"stopped-{rank}", "default-training", disturb=stop(rank)) for rank in range(2)]
     cases += [Case(f"stopped-{rank}-ahead", "default-run-ahead", disturb=stop(rank)) for rank in range(2)]
     cases += [Case(f"killed-{rank}", "default-training", disturb=kill(rank), survivors=()) for rank in range(2)]
+    cases += [Case(f"frozen-{rank}-watched", "default-watched-training", disturb=freeze(rank), survivors=(1 - rank,))
+              for rank in range(2)]
+    often = {"CINCH_GUARD_EVERY": "2"}  # so that the ranks decide all the time
+    cases += [Case(f"cut-{name}", "default-training", settings=often, disturb=cut(ranks))
+              for name, ranks in (("0", [0]), ("1", [1]), ("all", [0, 1]))]
     signature = {"CINCH_SLOTS": "signature", "CINCH_CODEC": "q4", "CINCH_MIN_BYTES": "16K"}
     cases += [Case(name, f"communicator-{name}", ranks=3, settings=signature)
               for name in ("maker-of-the-parent-leaves", "maker-is-no-rank")]

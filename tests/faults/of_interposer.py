@@ -13,8 +13,8 @@ FAULTS = [
     Fault(
         name="nobody-woken-when-a-promise-ends",
         file="interpose/agree/decisions.cc",
-        right="  if (!record_.isMarked()) dropMark();\n  changed_.notify_all();",
-        wrong="  if (!record_.isMarked()) dropMark();\n  if (!FAULT) changed_.notify_all();",
+        right="    isAsking_ = false;\n  }\n  changed_.notify_all();",
+        wrong="    isAsking_ = false;\n  }\n  if (!FAULT) changed_.notify_all();",
         harm="the job hangs when a program comes to a call that is just being decided about",
     ),
     Fault(

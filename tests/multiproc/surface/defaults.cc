@@ -2,6 +2,7 @@
 // became of these calls; here their results are checked.
 #include <dlfcn.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -63,9 +64,10 @@ class Bucket {
     copyAsync(memory_.data(), staged.data(), stream);
   }
 
-  void allReduce(ncclComm_t comm, cudaStream_t stream) {
-    CHECK(ncclAllReduce(memory_.data(), memory_.data(), memory_.count(), ncclFloat32, ncclSum, comm,
-                        stream));
+  void allReduce(ncclComm_t comm, cudaStream_t stream) { CHECK(tryAllReduce(comm, stream)); }
+  ncclResult_t tryAllReduce(ncclComm_t comm, cudaStream_t stream) {
+    return ncclAllReduce(memory_.data(), memory_.data(), memory_.count(), ncclFloat32, ncclSum,
+                         comm, stream);
   }
 
   void check(const World& world, int step, double worstError, cudaStream_t stream) const {
@@ -150,6 +152,29 @@ class Job {
     CHECK(ncclCommAbort(std::exchange(comm_, nullptr)));
     return state;
   }
+  // As a framework's watchdog: from another thread, aborts the communicator when no step has ended
+  // for that time, wherever the program is then. The program makes no call once it knows.
+  void trainWatched(int steps, std::chrono::milliseconds patience) {
+    std::atomic<int> nEnded{0};
+    std::atomic<bool> isOver{false}, isAborted{false};
+    std::thread watchdog([&] {
+      auto since = std::chrono::steady_clock::now();
+      for (int seen = 0; !isOver;) {
+        std::this_thread::sleep_for(patience / 100);
+        const auto now = std::chrono::steady_clock::now();
+        if (std::exchange(seen, nEnded) != nEnded) since = now;
+        if (now - since < patience) continue;
+        isAborted = true;
+        std::this_thread::sleep_for(patience / 100);  // a call may just begin
+        CHECK(ncclCommAbort(comm_));
+        return;
+      }
+    });
+    while (nEnded < steps && endsStep(nEnded, isAborted)) ++nEnded;
+    isOver = true;
+    watchdog.join();
+    if (isAborted) comm_ = nullptr;
+  }
   // As train(), but all calls of a step are in a graph.
   void replay(int first, int steps) {
     const cudaGraphExec_t exec = capture();
@@ -182,6 +207,17 @@ class Job {
   }
   void reduce() {
     for (const auto& bucket : buckets_) bucket->allReduce(comm_, stream_);
+  }
+  // False where it does not end, as the communicator is aborted.
+  bool endsStep(int step, const std::atomic<bool>& isAborted) {
+    fill(step);
+    for (const auto& bucket : buckets_)
+      if (isAborted || bucket->tryAllReduce(comm_, stream_) != ncclSuccess) return false;
+    while (cudaStreamQuery(stream_) == cudaErrorNotReady) {
+      if (isAborted) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    return !isAborted;
   }
   cudaGraphExec_t capture() {
     cudaGraph_t graph = nullptr;
@@ -351,6 +387,11 @@ void ranksCaptureAtRandom(const World& world) {
   });
 }
 
+// For some seconds, in which a rank may be stopped for ever.
+void trainsWatched(const World& world) {
+  Job(world).trainWatched(8 * kTrainingSteps, std::chrono::seconds(3));
+}
+
 // Whatever the ranks are just finding out, and whoever is ahead.
 void runsAhead(const World& world) {
   Job job(world);
@@ -429,6 +470,7 @@ const std::vector<Case>& defaultCases() {
       {"default-graph-at-random", 2, ranksCaptureAtRandom},
       {"default-graph-of-gradients-on-rank-0", 2, gradientsInAGraphOfRank0},
       {"default-graph-of-gradients-on-rank-1", 2, gradientsInAGraphOfRank1},
+      {"default-watched-training", 2, trainsWatched},
       {"default-run-ahead", 2, runsAhead},
       {"default-always-ahead", 2, runsAlwaysAhead},
       {"default-one-rank-leaves-out-a-call", 2, oneRankLeavesOutACall},

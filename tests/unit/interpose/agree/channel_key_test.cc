@@ -10,16 +10,17 @@ namespace {
 
 const Key kKey(32, 'k'), kOtherKey(32, 'o'), kNoKey;
 
-HelloMessage signedHello(const Key& key, uint64_t nonce = 7, int rank = 0) {
+HelloMessage signedHello(const Key& key, uint64_t nonce = 7, int rank = 0,
+                         Purpose purpose = Purpose::join) {
   HelloMessage hello{nonce, makeHello(rank, 2)};
-  sign(hello, key);
+  sign(hello, key, purpose);
   return hello;
 }
 
 TEST(ChannelKey, BothEndsKnowEachOther) {
   for (const Key& key : {kKey, kOtherKey, kNoKey}) {
     const HelloMessage hello = signedHello(key);
-    const auto answer = answerTo(hello, key);
+    const auto answer = answerTo(hello, key, Purpose::join);
     ASSERT_TRUE(answer.ok()) << answer.error().message;
     EXPECT_TRUE(checkAnswer(hello, {answer.value()}, key).ok());
   }
@@ -27,7 +28,7 @@ TEST(ChannelKey, BothEndsKnowEachOther) {
 
 TEST(ChannelKey, WhoHasAnotherOneOrNoneIsToldSo) {
   const auto refusal = [](const Key& rank, const Key& server) {
-    const auto answer = answerTo(signedHello(rank), server);
+    const auto answer = answerTo(signedHello(rank), server, Purpose::join);
     return answer.ok() ? "" : answer.error().message;
   };
   EXPECT_NE(refusal(kOtherKey, kKey).find("its key differs"), std::string::npos);
@@ -41,13 +42,13 @@ TEST(ChannelKey, AProofIsOfOneRankInOneSession) {
   const HelloMessage hello = signedHello(kKey, 7, 0);
   HelloMessage other = hello;
   other.nonce = 8;
-  EXPECT_FALSE(answerTo(other, kKey).ok());
+  EXPECT_FALSE(answerTo(other, kKey, Purpose::join).ok());
   other = hello;
   other.hello.rank = 1;
-  EXPECT_FALSE(answerTo(other, kKey).ok());
+  EXPECT_FALSE(answerTo(other, kKey, Purpose::join).ok());
   other = hello;
   other.number[3] ^= 1;
-  EXPECT_FALSE(answerTo(other, kKey).ok());
+  EXPECT_FALSE(answerTo(other, kKey, Purpose::join).ok());
   EXPECT_NE(signedHello(kKey).number, hello.number) << "it is never given again";
 }
 
@@ -55,7 +56,8 @@ TEST(ChannelKey, AServerThatProvesNothingIsNotBelieved) {
   const HelloMessage hello = signedHello(kKey);
   EXPECT_FALSE(checkAnswer(hello, {}, kKey).ok());
   EXPECT_FALSE(checkAnswer(hello, {hello.proof}, kKey).ok()) << "its own is not the server's";
-  EXPECT_FALSE(checkAnswer(hello, {answerTo(signedHello(kKey), kKey).value()}, kKey).ok());
+  EXPECT_FALSE(
+      checkAnswer(hello, {answerTo(signedHello(kKey), kKey, Purpose::join).value()}, kKey).ok());
 }
 
 class ChannelKeyServer : public AgreementFixture {
@@ -96,11 +98,12 @@ TEST_F(ChannelKeyServer, WhoDoesNotProveItIsToldNoOutcome) {
   limits_.key = kKey;
   startServer();
   const uint64_t nonce = readStamp(newId().data())->nonce;
-  const auto reason = [&](const Key& key) {
-    return std::get<Rejected>(answer(Inquiry{signedHello(key, nonce), 1})).reason;
+  const auto reason = [&](const Key& key, Purpose purpose = Purpose::ask) {
+    return std::get<Rejected>(answer(Inquiry{signedHello(key, nonce, 0, purpose), 1})).reason;
   };
   EXPECT_NE(reason(kOtherKey).find("its key differs"), std::string::npos);
   EXPECT_NE(reason(kNoKey).find("the other one has none"), std::string::npos);
+  EXPECT_NE(reason(kKey, Purpose::join).find("its key differs"), std::string::npos);
   EXPECT_NE(reason(kKey).find("not, or no longer, known here"), std::string::npos);
 }
 

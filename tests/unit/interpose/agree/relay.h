@@ -16,8 +16,9 @@
 
 namespace cinch::test {
 
-// When the connection of a rank breaks: at some round, what is named is the first that is lost.
-enum class Phase { proposal, answer, outcome };
+// When the connection of a rank breaks: at some round, what is named is the first that is lost;
+// afterProposal: the answer, which the rank may fail to send.
+enum class Phase { proposal, answer, afterProposal, outcome };
 
 class Relay {
  public:
@@ -110,7 +111,10 @@ class Relay {
       auto frame = reader.next();
       if (!frame.ok()) return false;
       if (!frame.value()) return true;
-      if (isCutAt(frame.value()->message)) {
+      const Message& message = frame.value()->message;
+      const Socket& to = isUp ? way.server : way.rank;
+      if (isCutAt(message)) {
+        if (isAfterIt()) static_cast<void>(pass(to, *frame.value()));
         const std::lock_guard lock(mutex_);
         backAt_ = deadlineIn(cut_->away);
         const bool isHalf = cut_->isHalf;
@@ -121,11 +125,18 @@ class Relay {
         if (!isHalf) end(way);
         return true;
       }
-      const Socket& to = isUp ? way.server : way.rank;
-      const auto sent = sendAll(to, encodeMessage(frame.value()->message, frame.value()->channel),
-                                deadlineIn(std::chrono::seconds(5)));
-      if (!sent.ok()) return false;
+      if (!pass(to, *frame.value())) return false;
     }
+  }
+
+  static bool pass(const Socket& to, const Frame& frame) {
+    const Bytes bytes = encodeMessage(frame.message, frame.channel);
+    return sendAll(to, bytes, deadlineIn(std::chrono::seconds(5))).ok();
+  }
+
+  bool isAfterIt() {
+    const std::lock_guard lock(mutex_);
+    return cut_->phase == Phase::afterProposal;
   }
 
   bool isCutAt(const Message& message) {
@@ -135,6 +146,7 @@ class Relay {
     if (!cut_ || nRounds_ != cut_->round) return false;
     switch (cut_->phase) {
       case Phase::proposal:
+      case Phase::afterProposal:
         return isProposal;
       case Phase::answer:
         return std::holds_alternative<Prepared>(message);
