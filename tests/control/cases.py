@@ -33,16 +33,20 @@ LIBC, PIDFD_GETFD = ctypes.CDLL(None), 438
 
 class Case:
     """A case of surface_rank, and what happens to its ranks. disturb(processes, folder, dice) is called once they have
-    started; with `survivors`, only these have to end well, and the others do not."""
+    started; with `survivors`, only these have to end well, and the others do not. With `has_fixed_id`, NCCL_COMM_ID
+    says where the ranks meet."""
 
-    def __init__(self, name, case, ranks=2, settings=None, limit=None, disturb=None, survivors=None):
+    def __init__(self, name, case, ranks=2, settings=None, limit=None, disturb=None, survivors=None,
+                 has_fixed_id=False, ranks_of_a_host=1):
         self.name, self.case, self.ranks, self.settings = name, case, ranks, settings or {}
         self.limit, self.disturb, self.survivors = limit, disturb, survivors
+        self.has_fixed_id, self.ranks_of_a_host = has_fixed_id, ranks_of_a_host
 
     def run(self, program, preload, dice):
         """What went wrong; empty: nothing."""
+        where = {"NCCL_COMM_ID": f"127.0.0.1:{free_port()}"} if self.has_fixed_id else {}
         with tempfile.TemporaryDirectory() as folder:
-            processes = [self.start(program, preload, rank, folder) for rank in range(self.ranks)]
+            processes = [self.start(program, preload, rank, folder, where) for rank in range(self.ranks)]
             if self.disturb:
                 self.disturb([process for process, _ in processes], folder, dice)
             outcomes = wait_all(processes, time.monotonic() + DEADLINE)
@@ -57,15 +61,21 @@ class Case:
                     wrong.append(f"{label} differs among the ranks")
         return "\n".join(wrong)
 
-    def start(self, program, preload, rank, folder):
-        values = {"NCCL_HOSTID": f"control-host-{rank}", "NCCL_SOCKET_IFNAME": "lo", "LD_PRELOAD": preload,
-                  "CINCH_STRATEGY": "sra", **self.settings}
+    def start(self, program, preload, rank, folder, where):
+        values = {"NCCL_HOSTID": f"control-host-{rank // self.ranks_of_a_host}", "NCCL_SOCKET_IFNAME": "lo",
+                  "LD_PRELOAD": preload, "CINCH_STRATEGY": "sra", **where, **self.settings}
         log = open(f"{folder}/rank-{rank}.log", "w+", encoding="utf-8")
         command = [program, "--case", self.case, "--folder", folder, "--rank", str(rank), "--ranks", str(self.ranks)]
         limit = self.limit
         limits = None if limit is None else lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                                 env=dict(os.environ, **values), preexec_fn=limits), log
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 def send(process, number):
@@ -167,6 +177,8 @@ def all_cases(program):
     signature = {"CINCH_SLOTS": "signature", "CINCH_CODEC": "q4", "CINCH_MIN_BYTES": "16K"}
     cases += [Case(name, f"communicator-{name}", ranks=3, settings=signature)
               for name in ("maker-of-the-parent-leaves", "maker-is-no-rank")]
+    cases += [Case(f"fixed-id-{name}", case, ranks=4, settings=signature, has_fixed_id=True, ranks_of_a_host=2)
+              for name, case in (("world", "default-training"), ("split", "communicator-splits-somehow"))]
     first = least_limit(program)
     cases += [Case(f"descriptors-{first + i * STEP_OF_LIMITS}", "default-training", limit=first + i * STEP_OF_LIMITS)
               for i in range(LIMITS)]

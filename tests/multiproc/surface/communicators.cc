@@ -443,6 +443,22 @@ void makerOfTheParentLeaves(const World& world) {
   CHECK(ncclCommDestroy(rest));
 }
 
+// Where each makes the same id, too.
+void splitsSomehow(const World& world) {
+  const ncclComm_t comm = makeWorldComm(world);
+  reduceSomehow(comm, world.rank, everybody(world), "world");
+  ncclComm_t half = nullptr, again = nullptr;
+  CHECK(ncclCommSplit(comm, world.rank % 2, world.rank, &half, nullptr));
+  std::vector<int> members;
+  for (int rank = world.rank % 2; rank < world.ranks; rank += 2) members.push_back(rank);
+  reduceSomehow(half, world.rank, members, "half" + std::to_string(world.rank % 2));
+  CHECK(ncclCommSplit(comm, 0, -world.rank, &again, nullptr));
+  std::vector<int> backwards = everybody(world);
+  std::ranges::reverse(backwards);
+  reduceSomehow(again, world.rank, backwards, "again");
+  for (const ncclComm_t each : {again, half, comm}) CHECK(ncclCommDestroy(each));
+}
+
 // The process that makes the id is no rank at all, and ends when all ranks have what they need of
 // it.
 void makerIsNoRank(const World& world) {
@@ -468,6 +484,7 @@ const std::vector<Case>& communicatorCases() {
       {"communicator-split", 4, split},
       {"communicator-split-without-colour", 3, splitWithoutColour},
       {"communicator-split-of-a-split", 3, splitOfASplit},
+      {"communicator-splits-somehow", 4, splitsSomehow},
       {"communicator-splits-in-a-group", 2, splitsInAGroup},
       {"communicator-shrink", 3, shrink},
       {"communicator-scalable", 3, scalable},
