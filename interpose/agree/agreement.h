@@ -36,7 +36,8 @@ inline constexpr size_t kUniqueIdBytes = 128;
 // 2: a hello names the communicator that its own was made from. 3: rank 0 publishes. 4: ranks pool
 // figures. 5: a hello says how its device is joined to others, and names the communicator. 6:
 // ranks close gates together. 7: one connection between two processes; rank 0's process takes over.
-// 8: whatever the ranks decide is in force from the same call on. 9: a vote can be taken back.
+// 8: whatever the ranks decide is in force from the same call on. 9: a vote can be taken back. 10:
+// hashes of calls are compared, and a hello proves the key. 11: a rank asks for an outcome.
 inline constexpr uint32_t kAgreementVersion = 11;
 
 // What rank 0 may send with one decision; with an outcome or metrics around it, a little more.

@@ -189,7 +189,7 @@ std::optional<size_t> AgreementSession::memberOf(int rank) const {
   return static_cast<size_t>(found - members_.begin());
 }
 
-const DecisionRounds* AgreementSession::settled() const {
+const DecisionRounds* AgreementSession::outcomes() const {
   return rounds_ && std::ranges::any_of(members_, &Member::isLost) ? &*rounds_ : nullptr;
 }
 

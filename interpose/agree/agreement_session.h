@@ -58,7 +58,7 @@ class AgreementSession {
   // The member of that rank, while it has a part in it.
   std::optional<size_t> memberOf(int rank) const;
   // What was decided, where a member that was lost may ask for it; else null.
-  const DecisionRounds* settled() const;
+  const DecisionRounds* outcomes() const;
 
   // When expire() has something to do, kNoDeadline for never.
   Deadline deadline() const;

@@ -83,23 +83,23 @@ void AgreementSessions::leave(Nonce nonce, size_t member, bool isLost) {
 
 std::optional<Message> AgreementSessions::outcomeOf(Nonce nonce, uint64_t round) {
   const Session* const session = find(nonce);
-  if (session != nullptr && session->state.settled() != nullptr)
-    return session->state.settled()->outcomeOf(round);
-  const auto isIt = [&](const auto& settled) { return settled.first == nonce; };
-  const auto found = std::ranges::find_if(settled_, isIt);
-  return found == settled_.end() ? std::nullopt : std::optional(found->second.outcomeOf(round));
+  if (session != nullptr && session->state.outcomes() != nullptr)
+    return session->state.outcomes()->outcomeOf(round);
+  const auto isIt = [&](const auto& kept) { return kept.first == nonce; };
+  const auto found = std::ranges::find_if(outcomes_, isIt);
+  return found == outcomes_.end() ? std::nullopt : std::optional(found->second.outcomeOf(round));
 }
 
-void AgreementSessions::keepSettled(Nonce nonce, const DecisionRounds& rounds) {
-  if (settled_.size() == limits_.maxSettled) settled_.pop_front();
-  settled_.emplace_back(nonce, rounds);
+void AgreementSessions::keepOutcomes(Nonce nonce, const DecisionRounds& rounds) {
+  if (outcomes_.size() == limits_.maxOutcomes) outcomes_.pop_front();
+  outcomes_.emplace_back(nonce, rounds);
 }
 
 void AgreementSessions::endIfOver(Nonce nonce) {
   Session* const session = find(nonce);
   if (session == nullptr || !session->state.over()) return;
   if (!session->state.complete()) rememberFailed(session->parent, nonce);
-  if (session->state.settled() != nullptr) keepSettled(nonce, *session->state.settled());
+  if (session->state.outcomes() != nullptr) keepOutcomes(nonce, *session->state.outcomes());
   erase(nonce);
 }
 

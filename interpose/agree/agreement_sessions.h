@@ -22,7 +22,7 @@ struct SessionLimits {
   size_t maxFailed = 4096;  // remembered children of one parent
   // Sessions that are over, and that a rank may still ask about: as many as one outage may leave
   // when all their ranks lose their connections. Beyond, the oldest is forgotten.
-  size_t maxSettled = 1024;
+  size_t maxOutcomes = 1024;
 };
 
 using Nonce = uint64_t;
@@ -78,7 +78,7 @@ class AgreementSessions {
  private:
   bool makeRoom();
   void erase(Nonce nonce);
-  void keepSettled(Nonce nonce, const DecisionRounds& rounds);
+  void keepOutcomes(Nonce nonce, const DecisionRounds& rounds);
   Error noRoom() const;
   Result<size_t> beginChild(const HelloMessage& message, const IpAddress& from);
   void rememberFailed(Nonce parent, Nonce child);
@@ -87,7 +87,7 @@ class AgreementSessions {
   std::map<Nonce, Session> sessions_;
   std::set<Nonce> awaitsTime_;  // those that may have a deadline
   uint64_t nBegun_ = 0;
-  std::deque<std::pair<Nonce, DecisionRounds>> settled_;  // of sessions that are over
+  std::deque<std::pair<Nonce, DecisionRounds>> outcomes_;  // of sessions that are over
 };
 
 }  // namespace cinch

@@ -58,13 +58,13 @@ Error Decisions::unknownOutcome() const {
 }
 
 // What is promised before the next call, or may be asked for, is still to be told.
-bool Decisions::isUnsettled() const {
+bool Decisions::isUnresolved() const {
   return record_.state() == State::marked || (record_.state() == State::inDoubt && isAsking_);
 }
 
 Result<void> Decisions::awaitOutcome(std::unique_lock<std::mutex>& lock) {
   if (record_.state() == State::marked) record_.noteWait();
-  waitUntil(lock, kNoDeadline, [this] { return !isUnsettled(); });
+  waitUntil(lock, kNoDeadline, [this] { return !isUnresolved(); });
   return record_.state() == State::free ? Result<void>() : unknownOutcome();
 }
 

@@ -104,7 +104,7 @@ class Decisions {
  private:
   bool isForked() const;
   Error unknownOutcome() const;
-  bool isUnsettled() const;
+  bool isUnresolved() const;
   Result<void> awaitOutcome(std::unique_lock<std::mutex>& lock);
   template <class Condition>
   bool waitUntil(std::unique_lock<std::mutex>& lock, Deadline deadline, const Condition& isMet);

@@ -70,7 +70,7 @@ Message askForOutcome(const Endpoint& server, const HelloMessage& from, uint64_t
   if (!key.ok()) return unknown(key.error().message);
   Inquiry inquiry{from, round};
   const Deadline end = deadlineIn(kOutage);
-  Deadline lastSeen = deadlineIn(kRefused);
+  Deadline endOfRefusals = deadlineIn(kRefused);
   for (auto pause = kShortestPause; isWanted(); pause = std::min(2 * pause, kLongestPause)) {
     sign(inquiry.from, key.value(), Purpose::ask);
     const Deadline deadline = std::min(deadlineIn(kAttempt), end);
@@ -81,8 +81,8 @@ Message askForOutcome(const Endpoint& server, const HelloMessage& from, uint64_t
     }
     // It is there, or nobody can say that it is not.
     const bool isRefused = !socket.ok() && socket.error().status == Status::remoteError;
-    if (!isRefused) lastSeen = deadlineIn(kRefused);
-    if (Clock::now() >= std::min(end, lastSeen))
+    if (!isRefused) endOfRefusals = deadlineIn(kRefused);
+    if (Clock::now() >= std::min(end, endOfRefusals))
       return unknown(socket.ok() ? "the process that serves does not answer"
                                  : socket.error().message);
     std::this_thread::sleep_for(pause);

@@ -426,7 +426,7 @@ TEST_P(RandomVotes, ComeOutAsTheAndOfAll) {
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomVotes, ::testing::Range(0, 60));
 
 TEST(AgreementSessions, WhatWasDecidedOutlivesASessionWhoseRanksWereLost) {
-  AgreementSessions sessions({.maxSettled = 2});
+  AgreementSessions sessions({.maxOutcomes = 2});
   const auto end = [&](Nonce nonce, bool isLost) {
     Session session(AgreementSession::takenOver(1, std::chrono::seconds(1)));
     ASSERT_TRUE(sessions.begin(nonce, std::move(session)).ok());

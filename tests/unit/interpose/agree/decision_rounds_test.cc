@@ -241,7 +241,7 @@ TEST(DecisionRecord, InDoubtIsOnlyWhoHasPromised) {
   EXPECT_EQ(committed.claim(), std::vector<Decision>{{7}}) << "it knows";
 }
 
-TEST(DecisionRecord, WhatItIsToldInDoubtSettlesIt) {
+TEST(DecisionRecord, WhatItReceivesInDoubtResolvesIt) {
   for (const bool isDecided : {true, false}) {
     DecisionRecord record;
     prepared(record, {1, 0});
