@@ -142,8 +142,8 @@ Result<bool> haveMetToConnect(CommState& comm, Slot& slot, uint64_t call, Deadli
   return met;
 }
 
-// NCCL connects ranks, and allocates for it, at their first exchange of a kind and size: that has
-// happened before the first compressed call.
+// NCCL connects ranks, and allocates for it, at their first exchange of a kind, whatever the size:
+// that has happened before the first compressed call.
 void connected(const std::shared_ptr<CommState>& comm, Slot& slot) {
   slot.phase = SlotPhase::connected;
   // Of this time that it gets ready: it may be given back before the opening is there.
