@@ -40,7 +40,7 @@ HEAD = """# What Cinch does with each framework today
 {summary}
 
 {n_jobs} small jobs, each written as its users write it, run with PyTorch {torch}'s own CUDA build on the
-[emulator](../emulator): plain, and under Cinch with compression always on (`CINCH_STRATEGY=sra`). The call log of each
+[emulator](../emulator): plain, and under Cinch with compression always on (`CINCH_WHEN=always`). The call log of each
 rank says which calls were compressed, and the jobs mark what each call carries. To see what Cinch does with
 a script of yours, without a GPU:
 

@@ -21,6 +21,13 @@ constexpr std::string_view kPrefix = "CINCH_";
 constexpr std::string_view kEmulatorPrefixes[] = {"CINCH_EMULATOR_", "CINCH_TORCH_"};
 constexpr size_t kMaxQuoted = 64;
 
+// Settings that had another name, and one of their values with it: read for one more release.
+struct FormerName {
+  std::string_view name, formerName;
+  std::string_view value, formerValue;
+};
+constexpr FormerName kFormerNames[] = {{"CINCH_WHEN", "CINCH_STRATEGY", "always", "sra"}};
+
 // The constant part of one entry of the table.
 struct Entry {
   const char* name;
@@ -84,6 +91,7 @@ struct EntryReader {
   template <class Kind>
   void operator()(typename Kind::Value& field, const Entry& entry, const Kind& kind) {
     std::string_view given = lookUp(environment, entry.name);
+    if (given.empty()) given = lookUpFormer(entry.name);
     if constexpr (std::is_same_v<Kind, NameKind>)
       if (const char* const successor = kind.parse(given) ? nullptr : successorOfCodec(given)) {
         set.notices.push_back(std::string(entry.name) + ": " + retiredCodecText(given));
@@ -95,6 +103,20 @@ struct EntryReader {
     field = fromEnvironment ? *parsed : kind.parse(entry.fallback).value_or(field);
     set.rows.push_back({entry.name, Kind::kName, kind.format(field), entry.fallback, kind.range(),
                         fromEnvironment ? "environment" : "default", entry.help, entry.wire});
+  }
+
+  std::string_view lookUpFormer(std::string_view name) {
+    for (const FormerName& former : kFormerNames) {
+      const std::string_view given =
+          former.name == name ? lookUp(environment, former.formerName) : std::string_view();
+      if (given.empty()) continue;
+      const std::string_view value = given == former.formerValue ? former.value : given;
+      set.notices.push_back(std::string(former.formerName) + " is called " +
+                            std::string(former.name) + " now, and will not be read by the next " +
+                            "release: set " + std::string(former.name) + "=" + quoted(value));
+      return value;
+    }
+    return {};
   }
 
   void warn(const Entry& entry, std::string_view given, const std::string& range) {
@@ -134,6 +156,7 @@ bool isEmulators(std::string_view name) {
 void warnOfUnknownNames(const char* const* environment, ParamSet& set) {
   std::set<std::string_view> seen;
   for (const ParamRow& row : set.rows) seen.insert(row.name);
+  for (const FormerName& former : kFormerNames) seen.insert(former.formerName);
   for (; *environment != nullptr; ++environment) {
     const std::string_view entry = *environment;
     const std::string_view name = entry.substr(0, entry.find('='));

@@ -15,7 +15,7 @@ namespace cinch {
 enum class Mode : int { off, observe, on };
 enum class ResidualChoice : int { fp32, bf16, int8 };
 enum class RoundingChoice : int { nearest, stochastic };
-enum class StrategyChoice : int { automatic, sra };
+enum class WhenChoice : int { automatic, always };
 enum class HierarchyChoice : int { automatic, off };
 enum class PairChoice : int { automatic, off };
 enum class SameHostChoice : int { automatic, pass, compress };

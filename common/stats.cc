@@ -17,6 +17,19 @@
 namespace cinch {
 namespace {
 
+SendingValues valuesOf(const SendingFigures& figures) {
+  SendingValues values;
+  values.choice = kSendingTexts[figures.choice.load() % std::size(kSendingTexts)];
+  for (size_t i = 0; i < std::size(kSendingTexts); ++i) {
+    values.milliseconds[i] = static_cast<double>(figures.times[i]) / 1e6;
+    values.percentSd[i] = static_cast<double>(figures.percentSd[i]);
+  }
+  values.minBytes = figures.minBytes;
+  values.examinations = figures.examinations;
+  values.changes = figures.changes;
+  return values;
+}
+
 SlotFigures figuresOf(const SlotStats& slot, int nRanks) {
   SlotFigures figures;
   figures.name = slot.name;
@@ -41,13 +54,7 @@ SlotFigures figuresOf(const SlotStats& slot, int nRanks) {
                    .powerRatio = guard.powerRatio,
                    .cosine = guard.cosine,
                    .budget = guard.budget};
-  const StrategyFigures& strategy = slot.strategy;
-  const auto microseconds = [](uint64_t ns) { return static_cast<double>(ns) / 1e3; };
-  figures.strategy = {.choice = kStrategyTexts[strategy.choice.load() % std::size(kStrategyTexts)],
-                      .passMicroseconds = microseconds(strategy.times[0]),
-                      .compressMicroseconds = microseconds(strategy.times[1]),
-                      .quickMicroseconds = microseconds(strategy.times[2]),
-                      .trials = strategy.trials};
+  figures.sending = valuesOf(slot.sending);
   return figures;
 }
 
@@ -108,6 +115,7 @@ CommFigures figuresOf(const CommStats& comm) {
   figures.agreedName = label.agreedName;
   figures.nUsedSms = label.nUsedSms;
   figures.nSms = label.nSms;
+  figures.sending = valuesOf(comm.sending);
   return figures;
 }
 

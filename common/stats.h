@@ -46,15 +46,18 @@ struct GuardFigures {
   std::atomic<double> budget{0};      // and what the error was allowed to be
 };
 
-// What was measured to find out whether compressing a slot pays: the ranks' least times on the
-// device at the last trial.
-struct StrategyFigures {
-  // By strategy (kStrategyTexts): ns; 0: not known.
+// How periods are sent (interpose/policy/selector), and what they take: the training steps of a
+// communicator, or the calls of a slot that has no place in a step. The least of all ranks' times.
+struct SendingFigures {
+  // By sending (kSendingTexts), when last timed: ns of a period; 0: not timed.
   Counter times[3] = {};
-  Counter trials{0};
-  std::atomic<uint32_t> choice{1};
+  Counter percentSd[3] = {};  // their standard deviations
+  Counter examinations{0};    // 0: how they are sent has not been selected
+  Counter changes{0};
+  Counter minBytes{0};  // of the calls that are compressed
+  std::atomic<uint32_t> choice{0};
 };
-inline constexpr const char* kStrategyTexts[3] = {"pass", "compress", "quick"};
+inline constexpr const char* kSendingTexts[3] = {"plain", "stateless", "full"};
 
 // One recurring call: the text that names it ("AllReduce fp32 Sum x 4194304") and its figures.
 struct SlotStats {
@@ -71,7 +74,7 @@ struct SlotStats {
   std::atomic<double> bitsPerValue{0};  // on the wire, in force
   std::atomic<const char*> codecInForce{nullptr};  // where the guard raised it; static storage
   GuardFigures guard;
-  StrategyFigures strategy;
+  SendingFigures sending;
   ErrorSums stage[2];  // encode, reduce
 };
 
@@ -122,6 +125,7 @@ struct CommStats {
   // Passed calls and their bytes, by reason.
   std::array<Counter, kMaxReasons> passedCalls{};
   std::array<Counter, kMaxReasons> passedBytes{};
+  SendingFigures sending;  // its training steps
 
   explicit CommStats(CommLabel label);
   ~CommStats();

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 1;  // of the JSON; raised when a field changes its meaning or goes
+constexpr int kFormat = 2;  // of the JSON; raised when a field changes its meaning or goes
 
 std::string slotTable(const std::vector<SlotFigures>& slots) {
   std::vector<TableRow> rows = {{"compressed", "codec", "gain", "calls", "bytes in", "wire bytes",
@@ -36,13 +36,19 @@ std::string guardText(const GuardValues& guard) {
          " of the exact result's, cosine " + shortNumber(guard.cosine);
 }
 
-std::string strategyText(const StrategyValues& strategy) {
-  std::string text = ", " + shortNumber(strategy.passMicroseconds) + " us plain, " +
-                     shortNumber(strategy.compressMicroseconds) + " us compressed";
-  if (strategy.quickMicroseconds > 0)
-    text += ", " + shortNumber(strategy.quickMicroseconds) + " us quick";
-  return text + " at the last of " + std::to_string(strategy.trials) +
-         " trials: " + strategy.choice;
+std::string timeText(const SendingValues& sending, size_t i) {
+  return shortNumber(sending.milliseconds[i]) + " ms (sd " + shortNumber(sending.percentSd[i]) +
+         " %)";
+}
+
+std::string sendingText(const SendingValues& sending) {
+  std::string text = "sent " + sending.choice;
+  if (sending.minBytes > 0) text += " from " + std::to_string(sending.minBytes) + " bytes on";
+  text += ", " + timeText(sending, 0) + " plain";
+  if (sending.milliseconds[1] > 0) text += ", " + timeText(sending, 1) + " stateless";
+  if (sending.milliseconds[2] > 0) text += ", " + timeText(sending, 2) + " full";
+  return text + ", examined " + std::to_string(sending.examinations) + " times, changed " +
+         std::to_string(sending.changes) + " times";
 }
 
 // What few slots have; empty where there is none of it.
@@ -55,7 +61,7 @@ std::string slotRemarks(const SlotFigures& slot) {
   appendCount(text, slot.strangers, "residuals of other buffers dropped");
   appendCount(text, slot.overflows, "residuals out of proportion dropped");
   if (slot.guard.checks > 0) text += guardText(slot.guard);
-  if (slot.strategy.trials > 0) text += strategyText(slot.strategy);
+  if (slot.sending.examinations > 0) text += ", " + sendingText(slot.sending);
   return text.empty() ? "" : "  " + oneLine(slot.name) + ": " + text.substr(2) + '\n';
 }
 
@@ -114,12 +120,15 @@ Json toJson(const GuardValues& guard) {
           {"cosine", guard.cosine}, {"budget", guard.budget}};
 }
 
-Json toJson(const StrategyValues& strategy) {
-  return {{"choice", strategy.choice},
-          {"plain_us", strategy.passMicroseconds},
-          {"compressed_us", strategy.compressMicroseconds},
-          {"quick_us", strategy.quickMicroseconds},
-          {"trials", strategy.trials}};
+Json toJson(const SendingValues& sending) {
+  return {{"choice", sending.choice},
+          {"min_bytes", sending.minBytes},
+          {"plain_ms", sending.milliseconds[0]},
+          {"stateless_ms", sending.milliseconds[1]},
+          {"full_ms", sending.milliseconds[2]},
+          {"sd_percent", sending.percentSd},
+          {"examinations", sending.examinations},
+          {"changes", sending.changes}};
 }
 
 Json toJson(const SlotFigures& slot) {
@@ -139,7 +148,7 @@ Json toJson(const SlotFigures& slot) {
           {"bits_per_value", slot.bitsPerValue},
           {"codec_in_force", orNull(slot.codecInForce)},
           {"guard", toJson(slot.guard)},
-          {"strategy", toJson(slot.strategy)}};
+          {"sending", toJson(slot.sending)}};
 }
 
 Json toJson(const CallFigures& call) {
@@ -181,6 +190,7 @@ Json toJson(const CommFigures& comm) {
           {"ranks", comm.nRanks},
           {"verdict", comm.verdict},
           {"sms", smsToJson(comm)},
+          {"sending", toJson(comm.sending)},
           {"slots", std::move(slots)},
           {"passed", std::move(passed)},
           {"gathered_share", gatheredShare(comm)},

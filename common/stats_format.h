@@ -2,6 +2,7 @@
 // for who reads reports.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -30,12 +31,14 @@ struct GuardValues {
   double budget = 0;
 };
 
-struct StrategyValues {
-  std::string choice = "compress";
-  double passMicroseconds = 0;  // 0: not known
-  double compressMicroseconds = 0;
-  double quickMicroseconds = 0;
-  uint64_t trials = 0;
+// How periods are sent, and what they take: plain, stateless and full.
+struct SendingValues {
+  std::string choice = "plain";
+  std::array<double, 3> milliseconds{};  // 0: not timed
+  std::array<double, 3> percentSd{};
+  uint64_t minBytes = 0;  // of the calls that are compressed
+  uint64_t examinations = 0;
+  uint64_t changes = 0;
 };
 
 struct SlotFigures {
@@ -55,7 +58,7 @@ struct SlotFigures {
   double bitsPerValue = 0;
   std::string codecInForce = {};  // empty: `codec`
   GuardValues guard = {};
-  StrategyValues strategy = {};
+  SendingValues sending = {};  // of calls that have no place in a step
 };
 
 struct PassedFigures {
@@ -104,6 +107,7 @@ struct CommFigures {
   std::string agreedName = {};  // what all its ranks call it; empty: they have not agreed
   uint32_t nUsedSms = 0;        // of the GPU: what fits on them the codec's kernels take
   uint32_t nSms = 0;            // 0: there is no GPU
+  SendingValues sending = {};   // of its training steps
 
   Totals totals() const;
 };

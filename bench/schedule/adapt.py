@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does Cinch's choice follow the link? A job in the middle of which every link changes, and changes
+"""Does what Cinch sends follow the link? A job in the middle of which every link changes, and changes
 back; and one whose second rank sleeps before every tenth call, which is not the link's fault.
 
     bench/schedule/adapt.py BUILD
@@ -22,15 +22,13 @@ from schedule import command  # noqa: E402
 from schedule.job import Runner, Task  # noqa: E402
 
 RANKS = 2
-PHASE = 120  # calls at each rate
+PHASE = 240  # calls at each rate
 ROUND = 8  # calls in which the choice stays
 SETTLED = 24  # the last calls of a phase, most of which show its choice
-EXACT, QUICK = 0, 0.03  # NMSE up to which a result is plain NCCL's, or a quick call's
+EXACT, STATELESS = 0, 0.03  # NMSE up to which a result is plain NCCL's, or a stateless call's
 WORST = 0.2  # NMSE of any result that is right
 SLEEP = 0.2  # seconds
 SLOW = "50mbit"
-# So large that what a link saves up while a rank sleeps is little beside it, which it is not of 1 MiB: a
-# compressed call took 12.6 ms then, and 16.8 else.
 SLEEPER_BYTES = 4 << 20
 # Rates to which the links change, and sizes: larger than what a link sends at once, so that each call
 # feels its rate. Over the faster of them codecs are the limit.
@@ -40,8 +38,8 @@ CHANGES = (("1gbit", 1 << 20), ("10gbit", 4 << 20))
 def done_by(nmse):
     """What a call was, by the error of its result."""
     if nmse <= EXACT:
-        return "pass"
-    return "quick" if nmse <= QUICK else "compress"
+        return "plain"
+    return "stateless" if nmse <= STATELESS else "full"
 
 
 def steps_to_settle(choices):
@@ -101,9 +99,9 @@ def sleeper(build, link, n_bytes):
             arguments = {1: ["--sleep", str(sleep)]}
             task = Task("auto", [(n_bytes, PHASE)], arguments=arguments)
             size = Runner(build, network).run(task)[0][n_bytes]
-            # One call may be a trial's.
+            # Some calls may be an examination's.
             choice = statistics.mode(done_by(nmse) for nmse in size.nmse[-SETTLED:])
-            found[name] = size.strategy | {"choice": choice}
+            found[name] = size.sending | {"choice": choice}
     return found
 
 

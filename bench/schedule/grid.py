@@ -33,14 +33,13 @@ JOBS = "2x1,4x1,2x2"
 TYPES = "fp32,bf16"
 SIZES = "16K,64K,256K,1M,4M,16M,64M"
 CORNER = {"links": "50mbit,none", "jobs": "2x1", "types": "fp32", "sizes": "64K,1M", "rounds": 1}
-# Seconds of calls, roughly: of a burst, and before the first one. Connections and codecs warm up; of
-# Cinch's first calls every other 8 are a trial, up to the 56th, or to the 136th where the times are very
-# close: too few calls may all be of a trial, where a job's seldom are.
+# Seconds of calls, roughly: of a burst, and before the first one. Connections and codecs warm up, and Cinch
+# compares: a round of each challenger takes 0.8 s, and some need several.
 SECONDS = 0.05
-WARM_SECONDS = {"pass": 0.1, "auto": 2.0}
+WARM_SECONDS = {"pass": 0.1, "auto": 5.0}
 WARM_SECONDS_FIXED = 0.1
 FEWEST, MOST = 8, 1000
-FEWEST_WARM, MOST_WARM = {"pass": 3, "auto": 136}, {"auto": 1000}
+FEWEST_WARM, MOST_WARM = {"pass": 3, "auto": 136}, {"auto": 100_000}
 FEWEST_WARM_FIXED, MOST_WARM_OTHERS = 4, 50
 BURSTS = 5
 # What is done beside them disturbs short calls most.

@@ -22,7 +22,7 @@ VARIANTS = {
     "pass": None,
     "auto": {},
     **{
-        codec: {"CINCH_CODEC": codec, "CINCH_STRATEGY": "sra", "CINCH_WARMUP_CALLS": "2"}
+        codec: {"CINCH_CODEC": codec, "CINCH_WHEN": "always", "CINCH_WARMUP_CALLS": "2"}
         for codec in ("q8", "q4", "h3")
     },
 }
@@ -51,7 +51,7 @@ class Size:
     seconds: list
     nmse: list  # of the calls that were checked
     bits: float | None  # per value on the wire, of compressed calls
-    strategy: dict  # what Cinch's report says of its choice
+    sending: dict  # what Cinch's report says of how it is sent
 
     def median(self, first):
         return statistics.median(self.seconds[first:])
@@ -151,7 +151,7 @@ class Runner:
         for size in found:
             slot = slots.get(size["bytes"], {})
             sizes[size["bytes"]] = Size(
-                size["seconds"], size["nmse"], slot.get("bits_per_value"), slot.get("strategy", {})
+                size["seconds"], size["nmse"], slot.get("bits_per_value"), slot.get("sending", {})
             )
         return sizes
 

@@ -7,7 +7,7 @@ from statistics import mean, median
 
 from lab import table
 
-REPORT_FORMAT = 1
+REPORT_FORMAT = 2
 
 
 class FigureError(Exception):

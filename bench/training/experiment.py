@@ -13,7 +13,7 @@ _PROGRAM = pathlib.Path(__file__).with_name("rank.py")
 _TIMEOUT = 300
 # The small models' buckets are smaller than what is worth compressing in a real job, and loopback is
 # faster than any codec.
-SETTINGS = {"CINCH_MIN_BYTES": "32K", "CINCH_STRATEGY": "sra"}
+SETTINGS = {"CINCH_MIN_BYTES": "32K", "CINCH_WHEN": "always"}
 
 
 @dataclass(frozen=True)

@@ -103,15 +103,14 @@ def passed_for(call):
 
 
 def timings(communicators):
-    """What the calls took both ways, and which was chosen, where Cinch has timed it."""
-    timed = [slot for communicator in communicators for slot in communicator["slots"]
-             if slot.get("strategy", {}).get("trials")]
-    timed.sort(key=lambda slot: -slot["bytes_in"])
-    rows = [("TIMED", "PLAIN", "COMPRESSED", "CHOICE")]
-    for slot in timed[:MOST_TIMED]:
-        strategy = slot["strategy"]
-        rows.append((slot["name"], f"{strategy['plain_us'] / 1e3:.1f} ms", f"{strategy['compressed_us'] / 1e3:.1f} ms",
-                     strategy["choice"]))
+    """What training steps took plain and compressed, and how they are sent, where Cinch has timed it."""
+    timed = [communicator for communicator in communicators if communicator["sending"]["examinations"]]
+    timed.sort(key=lambda communicator: -communicator["totals"]["bytes_in"])
+    rows = [("A STEP OF", "PLAIN", "STATELESS", "FULL", "SENT")]
+    for communicator in timed[:MOST_TIMED]:
+        sending = communicator["sending"]
+        times = [f"{sending[kind]:.1f} ms" if sending[kind] else "-" for kind in ("plain_ms", "stateless_ms", "full_ms")]
+        rows.append((communicator["name"], *times, sending["choice"]))
     return table(rows) if timed else []
 
 

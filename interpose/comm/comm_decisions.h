@@ -78,6 +78,8 @@ class CommDecisions {
   // make the same calls, which is logged in any case; from any thread, once the ranks have agreed.
   std::optional<Error> difference() const;
 
+  // Calls wait for what is to be decided before them, or did where that is replayed.
+  bool callsWait() const { return waits_; }
   const CommPlan& plan() const { return plan_; }
   bool isReplayed() const { return plan_.isReplayed(); }
 

@@ -69,8 +69,8 @@ CommState::CommState(const RealNccl& real, ncclComm_t comm, int rank, int nRanks
 }
 
 Result<void> CommState::settle() {
-  if (settled_) return refused_ ? Result<void>(*refused_) : Result<void>();
-  settled_ = true;
+  if (settled_) return *settled_;
+  settled_ = Result<void>();
   const Verdict verdict = hearVerdict();
   enrol(verdict);
   joining_.reset();
@@ -83,7 +83,7 @@ Result<void> CommState::settle() {
     const Error error =
         errorf(Status::invalidUsage, "CINCH_STRICT: %s: %s", name.c_str(), verdict.reason.c_str());
     fail(error);
-    refused_ = error;
+    settled_ = error;
     return error;
   }
   CINCH_WARN("AGREE", "%s is not compressed: %s", name.c_str(), verdict.reason.c_str());
@@ -119,6 +119,9 @@ void CommState::enrol(const Verdict& verdict) {
   if (!verdict.compress) return;
   fault_.store(resources.fault.as<uint32_t>());
   facts_.agreed = true;
+  selections.figures = &stats_->sending;
+  selections.isOn = params_.when == WhenChoice::automatic;
+  selections.seed = hashText(verdict.communicator);
   facts_.severalHosts = hosts_.size() > 1;
   facts_.isOnPcie = !facts_.severalHosts && verdict.links == Links::pcie;
   if (rank == 0) layers_ = std::make_unique<BucketLayers>(name, resources, nRanks);
@@ -167,7 +170,7 @@ CommState::Decision CommState::decideCounted(const Signature& signature, const v
                                              int root) {
   const auto seen = signatures_.observe(signature);
   const std::optional<uint32_t> index = seen ? std::optional(seen->index) : std::nullopt;
-  const auto [place, exam, contrary] = observe(signature, index, buffer_dev, root);
+  const auto [place, exam, contrary, periodCalls] = observe(signature, index, buffer_dev, root);
   if (layers_) layers_->follow(signature);
   decisions.setPeriod(steps_.sequence().period());
   const bool isNew = !seen || seen->before == 0;
@@ -178,6 +181,10 @@ CommState::Decision CommState::decideCounted(const Signature& signature, const v
   const History history{seen->before, place, rules_.find(signature, nRanks, seen->before),
                         steps_.sequence().timesPerPeriod(seen->index)};
   Decision decision{cinch::decide(params_, facts_, signature, history), nullptr, true, 0, &call};
+  decision.place = place;
+  decision.periodCalls = periodCalls;
+  if (place.kind == Place::Kind::unknown && isLarge(params_, facts_, signature))
+    selections.ofSteps.setAtypical();
   const bool isNamed = history.rule != nullptr && history.rule->isGradient;
   // What the user calls a gradient is one. A period that goes on after a surprise is measured while
   // its position is being found.
@@ -350,15 +357,20 @@ std::unique_ptr<Checkup> CommState::makeCheckup(const CollectivePlan& plan, cons
   return checkup;
 }
 
-// Without events its calls are not timed, which is as if this rank were never the last to come.
-std::unique_ptr<SlotStrategy> CommState::makeStrategy(const Slot& slot) const {
-  auto strategy = std::make_unique<SlotStrategy>(slot.quickPlan.has_value());
-  const RelaxedCapture relaxed(*resources.device);
-  const CurrentDevice current(*resources.device, resources.cudaDevice);
-  if (const auto made = strategy->stopwatch.allocate(*resources.device); !made.ok())
-    CINCH_WARN("POLICY", "%s: %s is not timed here: %s", name.c_str(), slot.name.c_str(),
-               made.error().message.c_str());
-  return strategy;
+// A threshold is of use where it tells some calls from others.
+Selector::Options CommState::selectorOptions() const {
+  constexpr std::array<uint64_t, 2> kThresholds = {1 << 20, 8 << 20};
+  Selector::Options options{.seed = selections.seed};
+  const auto isBelow = [](uint64_t bytes) {
+    return [bytes](const auto& slot) { return slot->plan.inputBytes() < bytes; };
+  };
+  for (size_t i = 0; i < kThresholds.size(); ++i)
+    if (std::ranges::any_of(slots_, isBelow(kThresholds[i])) &&
+        !std::ranges::all_of(slots_, isBelow(kThresholds[i])))
+      options.thresholds[i] = kThresholds[i];
+  options.hasStateless =
+      std::ranges::any_of(slots_, [](const auto& slot) { return slot->statelessPlan.has_value(); });
+  return options;
 }
 
 // Of `count` values among so many ranks. The ranks agree on all that this depends on.
@@ -402,9 +414,8 @@ Slot& CommState::makeSlot(const Signature& signature, const Coding& coding, cons
   if (slot.checkup != nullptr && key.place != 0) slot.checkup->place = key.place - 1;
   if (plan.nChunks() > 1) slot.wholePlan = planOf(coding.codec.format, {1, cut.mayPair});
   slot.stats = &stats_->addSlot(slot.name, coding.name(), own.rule.gain);
-  if (params_.strategy != StrategyChoice::automatic) return slot;
-  if (coding.isAdaptive) slot.quickPlan = planOf(quickCodec().format, cut);
-  slot.strategy = makeStrategy(slot);
+  if (selections.isOn && coding.isAdaptive)
+    slot.statelessPlan = planOf(statelessCodec().format, cut);
   return slot;
 }
 

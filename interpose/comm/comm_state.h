@@ -25,6 +25,7 @@
 #include "interpose/comm/reduction_ops.h"
 #include "interpose/comm/residual_store.h"
 #include "interpose/comm/slot.h"
+#include "interpose/comm/step_selection.h"
 #include "interpose/comm/step_tracker.h"
 #include "interpose/comm/workspace.h"
 #include "interpose/policy/policy.h"
@@ -55,6 +56,8 @@ class CommState {
     // the others make without. Once submit() has numbered it, the same on all ranks.
     bool isNumbered = false;
     uint64_t number = 0;
+    Place place{};  // in the step, of whose period the calls have that number
+    uint64_t periodCalls = 0;
   };
   // `buffer_dev`: what the program gave to the call, where that is known; `root`: of a broadcast.
   Decision decide(const Signature& signature, CUstream_st* stream, const void* buffer_dev = nullptr,
@@ -82,6 +85,8 @@ class CommState {
   // The channel to the other ranks; only where they agreed.
   Agreement& agreement() { return *agreement_; }
   bool agreed() const { return facts_.agreed; }
+  // Among what the ways to send its steps are selected.
+  Selector::Options selectorOptions() const;
   // How encoded shards are gathered.
   bool gathersDirectly() const {
     return cinch::gathersDirectly(static_cast<uint32_t>(nRanks),
@@ -123,6 +128,7 @@ class CommState {
   std::unique_ptr<CallTracer> tracer;  // null without CINCH_TRACE
   ReductionOps ops;
   CommDecisions decisions{name};
+  StepSelections selections;
   Births births;  // of communicators that are made from this one
 
  private:
@@ -149,7 +155,6 @@ class CommState {
   std::unique_ptr<Checkup> makeCheckup(const CollectivePlan& plan, const Coding& coding,
                                        uint64_t identity) const;
   Cut cutOf(uint64_t count, size_t nParts) const;
-  std::unique_ptr<SlotStrategy> makeStrategy(const Slot& slot) const;
   std::shared_ptr<const HostPlan> hostPlanOf(const Signature& signature) const;
   Slot& makeSlot(const Signature& signature, const Coding& coding, const SlotKey& key);
   StepTracker::Observed observe(const Signature& signature, std::optional<uint32_t> index,
@@ -164,11 +169,10 @@ class CommState {
   const Rules rules_;
   std::unique_ptr<Joining> joining_;  // until settled
   const std::shared_ptr<Agreement> agreement_;
-  bool settled_ = false;
-  std::optional<Error> refused_;  // by CINCH_STRICT
-  bool hasLeft_ = false;          // for good, as its calls are captured
-  CommStats* stats_ = nullptr;    // once settled
-  bool logged_ = false;           // the table of calls
+  std::optional<Result<void>> settled_;  // an error by CINCH_STRICT
+  bool hasLeft_ = false;                 // for good, as its calls are captured
+  CommStats* stats_ = nullptr;           // once settled
+  bool logged_ = false;                  // the table of calls
   CommFacts facts_;
   Hosts hosts_;  // where the ranks agreed
   SignatureTable signatures_;

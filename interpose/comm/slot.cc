@@ -22,7 +22,7 @@ bool isLarger(std::span<const wire::Segment> runs, wire::CodecFormat codec) {
   return own > other;
 }
 
-// Outliers and layers that must arrive exactly, of which quick codes know nothing.
+// Outliers and layers that must arrive exactly, of which stateless codes know nothing.
 bool hasRawTiles(std::span<const wire::Segment> runs) {
   return std::ranges::any_of(runs, [](const wire::Segment& run) { return run.codec.bits > 8; });
 }
@@ -50,8 +50,8 @@ uint64_t Slot::codeBytes() const {
     return layout.chunkBytes(layout.nChunks);
   };
   const wire::ShardLayout largest = plan.largestLayout();
-  const uint64_t quick = quickPlan ? codesOf(quickPlan->largestLayout()) : 0;
-  return std::max({quick, codesOf(capturedPlan().largestLayout()),
+  const uint64_t stateless = statelessPlan ? codesOf(statelessPlan->largestLayout()) : 0;
+  return std::max({stateless, codesOf(capturedPlan().largestLayout()),
                    checkup ? roomFor(largest.count, largest.nShards, largest.codec, largest.nChunks)
                            : codesOf(largest)});
 }
@@ -94,7 +94,7 @@ Result<void> Slot::initialiseState(const DeviceTable& device, void* stream) {
   auto* initial = mirror_.as<Mirror>();
   *initial = Mirror{};
   initial->state.ordinal = 1;
-  for (SlotState* account : {state(), quickState()})
+  for (SlotState* account : {state(), statelessState()})
     CINCH_TRY_DEVICE(device, device.copyAsync(account, &initial->state, sizeof(SlotState), stream),
                      "cannot initialise a slot");
   // At once, since resumeResiduals() follows no stream.
@@ -166,8 +166,9 @@ Result<void> Slot::changePlan(const DeviceTable& device, const PrecisionPlan& ch
     return errorf(Status::internalError, "%s: a plan of precisions takes more room than was agreed",
                   name.c_str());
   planInForce_ = changed.value();
-  if (quickPlan && (isLarger(change.runs, quickPlan->layout.codec) || hasRawTiles(change.runs)))
-    quickEndsAt_ = std::min(quickEndsAt_, strategy ? strategy->nextTurn : 0);
+  if (statelessPlan &&
+      (isLarger(change.runs, statelessPlan->layout.codec) || hasRawTiles(change.runs)))
+    statelessEndsAt_ = std::min(statelessEndsAt_, made.nCalls);
   stats->plans.fetch_add(1, std::memory_order_relaxed);
   return {};
 }

@@ -12,7 +12,6 @@
 #include "common/stats.h"
 #include "interpose/comm/buffer.h"
 #include "interpose/comm/checkup.h"
-#include "interpose/comm/slot_strategy.h"
 #include "interpose/plan/collective_plan.h"
 
 namespace cinch {
@@ -34,6 +33,13 @@ struct Residuals {
   void* encode = nullptr;
   void* reduce = nullptr;
   ProbeState* probe = nullptr;  // what the last call's values looked like
+};
+
+// The same on all ranks.
+struct SlotCalls {
+  uint64_t nCalls = 0;       // that were ready to be compressed, or getting ready
+  uint64_t nCompressed = 0;  // of them
+  uint64_t lastFull = 0;     // the last one that used the residuals
 };
 
 class Slot {
@@ -101,9 +107,9 @@ class Slot {
   void countCall(const CollectivePlan& followed, bool isExamined);
 
   SlotState* state() const { return state_.as<SlotState>(); }
-  // Quick calls have an account of their own: what poisons the residuals of the others' next call
-  // must wait for that.
-  SlotState* quickState() const { return state() + 1; }
+  // Stateless calls have an account of their own: what poisons the residuals of the others' next
+  // call must wait for that.
+  SlotState* statelessState() const { return state() + 1; }
   // Adds all memory to `buffers`; the slot is of no more use.
   void giveUp(std::vector<Buffer>& buffers);
   // The same of a slot that has not been used: its memory is free after the event, and it may
@@ -114,21 +120,22 @@ class Slot {
   const uint64_t identity;
   const std::string name;
   const CollectivePlan plan;
-  // Of its quick calls, which keep nothing from call to call: as the plan, with quickCodec().
-  std::optional<CollectivePlan> quickPlan;
-  // Whether they are as good as the others in a turn: the precision of those may have been raised
-  // above theirs. The same on all ranks, which are told of the whole bucket; also of a turn that
-  // was taken back and comes again.
-  bool mayBeQuick(uint64_t turn) const { return quickPlan && turn < quickEndsAt_; }
+  // Of its stateless calls, which keep nothing from call to call: as the plan, with
+  // statelessCodec().
+  std::optional<CollectivePlan> statelessPlan;
+  // Whether they are as good as the others in a call (SlotCalls::nCalls): the precision of those
+  // may have been raised above theirs. The same on all ranks, which are told of the whole bucket;
+  // also of a call that was taken back and comes again.
+  bool mayBeStateless(uint64_t call) const { return statelessPlan && call < statelessEndsAt_; }
   // Of captured calls, which do not overlap: as the plan, in one chunk; none where that has one.
   std::optional<CollectivePlan> wholePlan;
   const CollectivePlan& capturedPlan() const { return wholePlan ? *wholePlan : plan; }
   const CodingRule rule;
   const std::unique_ptr<Checkup> checkup;
   SlotPhase phase = SlotPhase::idle;
-  uint64_t nGivenBack = 0;                 // how often it had got ready in vain
-  uint64_t calls = 0;                      // compressed ones
-  std::unique_ptr<SlotStrategy> strategy;  // null where it is compressed whatever that costs
+  uint64_t nGivenBack = 0;  // how often it had got ready in vain
+  uint64_t calls = 0;       // compressed ones
+  SlotCalls made{};         // eager ones, where how they are sent is selected
   SlotStats* stats = nullptr;
 
  private:
@@ -163,7 +170,7 @@ class Slot {
   void warnOfOverflow() const;
 
   CollectivePlan planInForce_;
-  uint64_t quickEndsAt_ = UINT64_MAX;  // turn
+  uint64_t statelessEndsAt_ = UINT64_MAX;  // call
   // The owned part of the residual of stage 2 before the change, until enterPlan().
   std::optional<ByteRange> ownedBefore_;
   ResidualBuffers residuals_;

@@ -34,6 +34,7 @@ StepTracker::Observed StepTracker::observe(const Signature& signature,
   if (isHeld) return {};
   const auto whileLost = index ? sequence().expected(*index) : std::nullopt;
   Observed call{sequence_.observe(signature, index, isLarge)};
+  call.periodCalls = periodCalls();
   const bool isLost = call.place.kind == Place::Kind::unknown;
   const auto expected = isLost ? whileLost : call.place;
   if (!expected) return call;
@@ -43,6 +44,15 @@ StepTracker::Observed StepTracker::observe(const Signature& signature,
   call.contrary = noted.contrary;
   if (noted.site) call.exam = {exam_, *noted.site, noted.isGather, buffer.scattered};
   return call;
+}
+
+// A sum, since a period may be learned from any of its calls on, and be learned again.
+uint64_t StepTracker::periodCalls() {
+  if (std::exchange(learned_, sequence().learned()) == sequence().learned()) return periodCalls_;
+  periodCalls_ = 0;
+  for (const TrainingStep::Call& call : sequence().step().calls)
+    periodCalls_ += identityOf(call.signature, 0, 0);
+  return periodCalls_;
 }
 
 CallOrigin StepTracker::originOf(const ListGathers::Call& call) {

@@ -38,6 +38,7 @@ class StepTracker {
     // Of a reduction that has a place, or will have it if the period goes on after a surprise.
     SiteExam exam{};
     std::optional<Evidence> contrary{};  // to its having been found a gradient
+    uint64_t periodCalls = 0;  // a number for the calls that the period has, in whatever order
   };
   // A call of the calling thread, to be committed or taken back. `index` is that of its signature,
   // none where the table of signatures is full; `buffer_dev` what it reduces, `root` of a
@@ -52,6 +53,7 @@ class StepTracker {
   PassthroughNotice notice;
 
  private:
+  uint64_t periodCalls();
   bool openExam(const Place& place, bool isLost);
   void closeExam();
   CallOrigin originOf(const ListGathers::Call& call);
@@ -63,6 +65,8 @@ class StepTracker {
   TentativeSequence sequence_;
   Callers callers_;
   std::shared_ptr<StepExam> exam_;  // of the learned period
+  uint32_t learned_ = 0;            // number of the period that has these calls
+  uint64_t periodCalls_ = 0;
 };
 
 }  // namespace cinch

@@ -7,8 +7,8 @@
 #include <span>
 
 #include "interpose/comm/comm_state.h"
+#include "interpose/execute/call_mode.h"
 #include "interpose/execute/collective.h"
-#include "interpose/execute/turn.h"
 #include "interpose/plan/waves.h"
 
 namespace cinch {
@@ -21,7 +21,7 @@ struct BatchItem {
   Collective call;
   InputFactor factor;
   uint64_t captureId = 0;
-  Turn turn{};
+  CallMode mode{};
   bool connectOnly = false;  // exchange whatever is there, to have NCCL connect; no codec
   SiteExam exam{};           // of a call that passed and was measured
   uint64_t number = 0;       // of the call, the same on all ranks

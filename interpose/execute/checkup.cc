@@ -53,7 +53,7 @@ bool hasCheckup(const BatchItem& item) {
 
 const CollectivePlan& planOf(const BatchItem& item) {
   if (item.captureId != 0) return item.slot->capturedPlan();
-  return item.turn.isQuick() ? *item.slot->quickPlan : item.slot->plan;
+  return item.mode.isStateless() ? *item.slot->statelessPlan : item.slot->plan;
 }
 
 TallyLaunch tallyOf(const BatchItem& item, const void* values) {
@@ -78,7 +78,7 @@ Result<void> beginCall(BatchItem& item) {
   if (!hasCheckup(item)) return {};
   Checkup& checkup = *item.slot->checkup;
   CINCH_TRY(followDecisions(item));
-  if (!item.turn.isQuick()) item.plan = item.slot->planInForce();
+  if (!item.mode.isStateless()) item.plan = item.slot->planInForce();
   // What follows from an examination is known where a plan is replayed.
   if (isDue(checkup) && !item.comm->decisions.isReplayed()) item.examined = checkup.nextCall;
   return {};

@@ -106,7 +106,7 @@ Result<std::optional<Evidence>> outcomeAt(CommState& comm, const SiteExam& exam,
 }
 
 // What this rank gives to what it receives.
-DeviceValues inputOf(const CommState& comm, const Collective& call) {
+DeviceValues ownPartOf(const CommState& comm, const Collective& call) {
   const bool scatters = call.kind == CallKind::reduceScatter;
   const uint64_t first = scatters ? call.count * static_cast<uint64_t>(comm.rank) : 0;
   const auto* own = static_cast<const char*>(call.send);
@@ -194,7 +194,7 @@ bool isMeasured(const CommState::Decision& decision) {
 void beginMeasured(const CommState& comm, const CommState::Decision& decision,
                    const Collective& call) {
   if (!decision.exam || !isMeasured(decision)) return;
-  decision.exam.step->beginCall(decision.exam.site, inputOf(comm, call), call.send, call.stream);
+  decision.exam.step->beginCall(decision.exam.site, ownPartOf(comm, call), call.send, call.stream);
 }
 
 void endMeasured(const std::shared_ptr<CommState>& comm, const SiteExam& exam,
@@ -208,7 +208,7 @@ void endMeasured(const std::shared_ptr<CommState>& comm, const SiteExam& exam,
 }
 
 void beginAudit(const CommState& comm, const SiteExam& exam, const Collective& call) {
-  if (exam) exam.step->beginAudit(exam.site, inputOf(comm, call), call.stream);
+  if (exam) exam.step->beginAudit(exam.site, ownPartOf(comm, call), call.stream);
 }
 
 // Who makes the calls is seen at each of them: here it is values that are asked for.

@@ -135,8 +135,8 @@ bool OpenGroup::mustWait(const Member& member) const {
 }
 
 void OpenGroup::note(const std::shared_ptr<CommState>& comm, const Signature& signature,
-                     const Turn& turn) {
-  noted_.push_back({comm, signature, turn});
+                     const CallMode& mode) {
+  noted_.push_back({comm, signature, mode});
 }
 
 void OpenGroup::defer(BatchItem item) {
@@ -202,7 +202,7 @@ void OpenGroup::prepareLater(const std::shared_ptr<CommState>& comm,
 
 void OpenGroup::countBack() {
   for (auto noted = noted_.rbegin(); noted != noted_.rend(); ++noted)
-    takeBack(*noted->comm, noted->signature, noted->turn);
+    takeBack(*noted->comm, noted->signature, noted->mode);
 }
 
 void OpenGroup::inOrderOfMembers(std::vector<BatchItem>& items) {
@@ -261,9 +261,7 @@ ncclResult_t OpenGroup::launch() {
     countBack();
     return result;
   }
-  for (const Noted& noted : noted_) noted.comm->confirm();
-  for (const Timed& timed : timed_)
-    endTurn(*timed.comm, timed.turn, timed.stream, result == ncclSuccess);
+  for (const Noted& noted : noted_) confirm(noted.comm);
   for (const auto& [comm, signature, call] : passed_)
     comm->hear(signature, call.recv, call.stream, result);
   inOrderOfMembers(unready_);

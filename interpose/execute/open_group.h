@@ -34,8 +34,9 @@ class OpenGroup {
   // counted back, so that no trace is left (one rank may simulate alone).
   static void forget(const RealNccl& real);
 
-  // Remembers a collective that was counted, and its turn if it is one.
-  void note(const std::shared_ptr<CommState>& comm, const Signature& signature, const Turn& turn);
+  // Remembers a collective that was counted, and how it is sent.
+  void note(const std::shared_ptr<CommState>& comm, const Signature& signature,
+            const CallMode& mode);
   // Keeps a compressed call for the end.
   void defer(BatchItem item);
   // Hands a call to NCCL by `pass`, now or at the end.
@@ -58,10 +59,6 @@ class OpenGroup {
                  const Collective& call) {
     passed_.push_back({comm, signature, call});
   }
-  // The turn of a call that was passed has ended when the group has been launched.
-  void stopLater(const std::shared_ptr<CommState>& comm, const Turn& turn, CUstream_st* stream) {
-    timed_.push_back({comm, turn, stream});
-  }
   // `slot` takes its next step when the group has been launched, once for all its calls in it.
   void prepareLater(const std::shared_ptr<CommState>& comm, const CommState::Decision& decision,
                     const Collective& call);
@@ -79,12 +76,7 @@ class OpenGroup {
   struct Noted {
     std::shared_ptr<CommState> comm;
     Signature signature;
-    Turn turn;
-  };
-  struct Timed {
-    std::shared_ptr<CommState> comm;
-    Turn turn;
-    CUstream_st* stream;
+    CallMode mode;
   };
   struct Passed {
     std::shared_ptr<CommState> comm;
@@ -124,7 +116,6 @@ class OpenGroup {
   std::vector<BatchItem> unready_;
   std::vector<Noted> noted_;
   std::vector<Passed> passed_;
-  std::vector<Timed> timed_;
   std::vector<KeptCall> opsToDestroy_;
   std::vector<ComingBirth> births_;
 };

@@ -71,7 +71,7 @@ CallContext contextOf(const BatchItem& item) {
                      .type = item.plan.inputType(),
                      .planId = item.plan.planId,
                      .slot = static_cast<uint32_t>(slot.identity),
-                     .state = item.turn.isQuick() ? slot.quickState() : slot.state(),
+                     .state = item.mode.isStateless() ? slot.statelessState() : slot.state(),
                      .fault = item.comm->resources.fault.as<uint32_t>()};
 }
 
@@ -92,12 +92,12 @@ CallContext contextOf(const BatchItem& item, const ChunkPlan& part, uint32_t chu
 // The figures of captured calls could not be read back: nothing of the host runs when they do.
 bool isMeasured(const BatchItem& item) {
   const auto every = static_cast<uint64_t>(processParams().params.measureEvery);
-  return !isCaptured(item) && !item.turn.isQuick() &&
+  return !isCaptured(item) && !item.mode.isStateless() &&
          (item.examined || item.slot->calls % every == 0);
 }
 
 CodingRule ruleOf(const BatchItem& item) {
-  CodingRule rule = item.turn.isQuick() ? CodingRule{} : item.slot->rule;
+  CodingRule rule = item.mode.isStateless() ? CodingRule{} : item.slot->rule;
   rule.measure = isMeasured(item);
   return rule;
 }
@@ -238,7 +238,7 @@ Result<void> probeInput(const BatchItem& item) {
 
 Result<void> takeResiduals(BatchItem& item) {
   Slot& slot = *item.slot;
-  if (item.turn.isQuick()) return {};
+  if (item.mode.isStateless()) return {};
   if (isCaptured(item)) {
     item.residuals = slot.capturedResiduals(deviceOf(item), item.captureId);
     return {};
@@ -327,7 +327,6 @@ Result<void> closeStages(BatchItem& item) {
   const CurrentDevice current = useDeviceOf(item);
   CINCH_TRY(handToCaller(item));
   if (!item.connectOnly) {
-    endTurn(*item.comm, item.turn, item.call.stream, true);
     endTrace(item);
     CINCH_TRY(noteResult(item));
     CINCH_TRY(finishCall(item));

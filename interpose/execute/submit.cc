@@ -1,10 +1,10 @@
 #include "interpose/execute/submit.h"
 
 #include "interpose/comm/caller.h"
+#include "interpose/execute/call_mode.h"
 #include "interpose/execute/examine.h"
 #include "interpose/execute/logged_call.h"
 #include "interpose/execute/prepare.h"
-#include "interpose/execute/turn.h"
 #include "interpose/real/nccl_try.h"
 
 namespace cinch {
@@ -13,7 +13,7 @@ namespace {
 struct Decided {
   Signature signature;
   CommState::Decision decision;
-  Turn turn{};
+  CallMode mode{};
 };
 
 // Shows the call in profilers under the name of the function that the program called.
@@ -64,20 +64,17 @@ Reason readiness(const std::shared_ptr<CommState>& state, const CommState::Decis
   }
 }
 
-// All ranks count the turns of a slot alike: whether it is ready, and which calls are captured, is
-// the same on all.
-void takeTurn(const std::shared_ptr<CommState>& comm, Decided& decided) {
+// All ranks do this alike: whether a slot is ready, and which calls are captured, is the same on
+// all.
+Result<void> select(CommState& comm, Decided& decided, CUstream_st* stream) {
   CommState::Decision& decision = decided.decision;
   const bool isReady = decision.reason == Reason::none;
-  if (decision.slot == nullptr) return;
-  if (decision.captureId != 0 || !(isReady || decision.reason == Reason::preparing)) return;
-  const auto turn = beginTurn(comm, *decision.slot, isReady, decision.number);
-  if (!turn.ok()) {
-    comm->fail(turn.error());
-    return;
-  }
-  decided.turn = turn.value();
-  if (isReady && decided.turn.strategy == Strategy::pass) decision.reason = Reason::slower;
+  if (decision.captureId != 0 || !(isReady || decision.reason == Reason::preparing)) return {};
+  const auto mode = chooseMode(comm, decision, isReady, stream);
+  CINCH_TRY(mode);
+  decided.mode = mode.value();
+  if (isReady && decided.mode.sending == Sending::plain) decision.reason = Reason::slower;
+  return {};
 }
 
 // What tells threads apart: losses and statistics of a few values do not.
@@ -102,7 +99,8 @@ Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) 
   decided.decision = comm.decide(decided.signature, call.stream, call.send, call.root);
   CommState::Decision& decision = decided.decision;
   if (decision.isNumbered) {
-    const auto begun = beginNumbered(comm, decided.signature, decision);
+    auto begun = beginNumbered(comm, decided.signature, decision);
+    if (begun.ok()) begun = followPeriods(comm, decision, call.stream);
     if (!begun.ok()) {
       // Nothing may pass, either: others may not, and an abort may have freed the communicator.
       comm.fail(begun.error());
@@ -113,9 +111,9 @@ Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) 
   }
   if (decision.reason == Reason::none) {
     decision.reason = readiness(state, decision);
-    takeTurn(state, decided);
+    if (const auto done = select(comm, decided, call.stream); !done.ok()) comm.fail(done.error());
   }
-  decided.turn.isNumbered = decision.isNumbered;
+  decided.mode.isNumbered = decision.isNumbered;
   // NCCL says what is wrong with a call that lacks a buffer.
   if (decision.reason == Reason::none && !hasBuffers(call, comm.rank))
     decision.reason = Reason::incomplete;
@@ -135,12 +133,11 @@ ncclResult_t compress(const std::shared_ptr<CommState>& comm, OpenGroup* group,
                  .call = call,
                  .factor = comm->factorOf(call.op, call.type),
                  .captureId = decided.decision.captureId,
-                 .turn = decided.turn,
+                 .mode = decided.mode,
                  .exam = decided.decision.exam,
                  .number = decided.decision.number};
-  startTurn(*comm, decided.turn, call.stream);
   if (group == nullptr) {
-    comm->confirm();
+    confirm(comm);
     return Batch({&item, 1}, comm->real).run(false);
   }
   group->defer(std::move(item));
@@ -150,17 +147,14 @@ ncclResult_t compress(const std::shared_ptr<CommState>& comm, OpenGroup* group,
 ncclResult_t passNow(const std::shared_ptr<CommState>& comm, const Decided& decided,
                      const Collective& call, const Pass& pass) {
   const CommState::Decision& decision = decided.decision;
-  startTurn(*comm, decided.turn, call.stream);
   beginMeasured(*comm, decision, call);
   const ncclResult_t result = pass();
   // A call that one rank got wrong and repeats must not count twice.
   if (isRefused(result)) {
-    if (decision.counted) takeBack(*comm, decided.signature, decided.turn);
+    if (decision.counted) takeBack(*comm, decided.signature, decided.mode);
     return result;
   }
-  // Where NCCL has not launched it yet, nobody knows when it will have ended.
-  endTurn(*comm, decided.turn, call.stream, result == ncclSuccess);
-  comm->confirm();
+  confirm(comm);
   comm->hear(decided.signature, call.recv, call.stream, result);
   if (!isMeasured(decision)) return result;
   BatchItem item = unreadyItem(comm, decision, call);
@@ -169,8 +163,6 @@ ncclResult_t passNow(const std::shared_ptr<CommState>& comm, const Decided& deci
 
 ncclResult_t passInGroup(const std::shared_ptr<CommState>& comm, OpenGroup& group,
                          const Decided& decided, const Collective& call, const Pass& pass) {
-  startTurn(*comm, decided.turn, call.stream);
-  if (decided.turn.slot != nullptr) group.stopLater(comm, decided.turn, call.stream);
   beginMeasured(*comm, decided.decision, call);
   const ncclResult_t result = group.pass({.comm = comm->comm,
                                           .op = call.op,
@@ -186,7 +178,7 @@ ncclResult_t carryOut(const std::shared_ptr<CommState>& comm, const Decided& dec
                       const Collective& call, const Pass& pass) {
   OpenGroup* group = OpenGroup::of(comm->real);
   if (group != nullptr && decided.decision.counted)
-    group->note(comm, decided.signature, decided.turn);
+    group->note(comm, decided.signature, decided.mode);
   if (decided.decision.reason == Reason::none) return compress(comm, group, decided, call);
   comm->countPass(decided.decision.reason, call.count * bytesOf(call.type));
   return group == nullptr ? passNow(comm, decided, call, pass)

@@ -72,7 +72,7 @@ constexpr const codec::CodecInfo* kFirstAutoCodec = codec::findCodec("h3");
 // coded once (decision 021 has the losses).
 constexpr const codec::CodecInfo* kStatelessCodec = codec::findCodec("q8");
 constexpr const codec::CodecInfo* kScatterCodec = codec::findCodec("q5");
-constexpr const codec::CodecInfo* kQuickCodec = codec::findCodec("q4");
+constexpr const codec::CodecInfo* kPlacedStatelessCodec = codec::findCodec("q4");
 
 const codec::CodecInfo& atLeast(const codec::CodecInfo& least, const codec::CodecInfo& wanted) {
   return wanted.format.bits < least.format.bits ? least : wanted;
@@ -169,8 +169,8 @@ Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_
   return coding;
 }
 
-const codec::CodecInfo& quickCodec() {
-  return *kQuickCodec;
+const codec::CodecInfo& statelessCodec() {
+  return *kPlacedStatelessCodec;
 }
 
 bool marksNewLayout(const Signature& signature) {

@@ -63,7 +63,7 @@ class Case:
 
     def start(self, program, preload, rank, folder, where):
         values = {"NCCL_HOSTID": f"control-host-{rank // self.ranks_of_a_host}", "NCCL_SOCKET_IFNAME": "lo",
-                  "LD_PRELOAD": preload, "CINCH_STRATEGY": "sra", **where, **self.settings}
+                  "LD_PRELOAD": preload, "CINCH_WHEN": "always", **where, **self.settings}
         log = open(f"{folder}/rank-{rank}.log", "w+", encoding="utf-8")
         command = [program, "--case", self.case, "--folder", folder, "--rank", str(rank), "--ranks", str(self.ranks)]
         limit = self.limit
@@ -165,7 +165,7 @@ def least_limit(program):
 def all_cases(program):
     cases = [Case(f"ahead-{steps}", "default-always-ahead", settings={"TEST_AHEAD": str(steps)}) for steps in AHEAD]
     cases.append(Case("ahead-in-turn", "default-run-ahead"))
-    cases.append(Case("ahead-in-turn-auto", "default-run-ahead", settings={"CINCH_STRATEGY": "auto"}))
+    cases.append(Case("ahead-in-turn-auto", "default-run-ahead", settings={"CINCH_WHEN": "auto"}))
     cases += [Case(f"stopped-{rank}", "default-training", disturb=stop(rank)) for rank in range(2)]
     cases += [Case(f"stopped-{rank}-ahead", "default-run-ahead", disturb=stop(rank)) for rank in range(2)]
     cases += [Case(f"killed-{rank}", "default-training", disturb=kill(rank), survivors=()) for rank in range(2)]

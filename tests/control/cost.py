@@ -148,7 +148,7 @@ def system_calls(trace, library, but):
 def steady_state(programs, steps, settings=None):
     """What Cinch does on a program's thread in so many steps after warm-up: {"syscalls", "allocations", "waits", "calls"},
     of which the first is None without strace."""
-    settings = {"CINCH_STRATEGY": "sra", "TEST_STEPS": str(steps), "CINCH_STATS_INTERVAL": "1", **(settings or {})}
+    settings = {"CINCH_WHEN": "always", "TEST_STEPS": str(steps), "CINCH_STATS_INTERVAL": "1", **(settings or {})}
     preload = f"{programs.allocations} {programs.preload}"
     found = {"syscalls": None, "calls": {}}
     with tempfile.TemporaryDirectory() as folder:

@@ -41,8 +41,8 @@ FAULTS = [
     Fault(
         name="refused-call-stays-counted",
         file="interpose/execute/submit.cc",
-        right="if (decision.counted) takeBack(*comm, decided.signature, decided.turn);",
-        wrong="if (decision.counted && !FAULT) takeBack(*comm, decided.signature, decided.turn);",
+        right="if (decision.counted) takeBack(*comm, decided.signature, decided.mode);",
+        wrong="if (decision.counted && !FAULT) takeBack(*comm, decided.signature, decided.mode);",
         harm="a rank that repeats a call which NCCL has refused is a call ahead of the others, and the job hangs",
     ),
     Fault(

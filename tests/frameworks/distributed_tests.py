@@ -7,7 +7,7 @@ runs inside the emulator's environment:
     python distributed_tests.py [PATTERN ...] [--implementation old|new] [--corner | --report | --every K]
                                 [--small-calls] [--json FILE] [--list]
 
-Where libcinch.so is preloaded, what may be compressed is compressed, whatever that costs (CINCH_STRATEGY=sra);
+Where libcinch.so is preloaded, what may be compressed is compressed, whatever that costs (CINCH_WHEN=always);
 detection is as always: training steps are compressed once they are known as such, and everything else has to
 stay exact. It prints a line for each test and ends with status 1 if a test failed that distributed_expected.py
 does not list, or one passed that it lists.
@@ -30,7 +30,7 @@ TIMEOUT_SECONDS = 300
 PASSED, SKIPPED, FAILED, TIMED_OUT = "passed", "skipped", "failed", "timed out"
 
 
-ALWAYS_COMPRESS = {"CINCH_STRATEGY": "sra"}
+ALWAYS_COMPRESS = {"CINCH_WHEN": "always"}
 # Most models in these tests are smaller than what Cinch compresses otherwise.
 SMALL_CALLS = {"CINCH_MIN_BYTES": "1K"}
 

@@ -211,8 +211,9 @@ class ReportTest(unittest.TestCase):
     COMMUNICATOR = {
         "name": "communicator 1 rank 0 of 2", "rank": 0, "ranks": 2,
         "verdict": "all ranks run Cinch with the same settings",
-        "slots": [{"name": "AllReduce fp32 Sum x 1000 at 0", "bytes_in": 8000, "wire_bytes": 1000, "bits_per_value": 4.0,
-                   "strategy": {"trials": 1, "plain_us": 2000.0, "compressed_us": 1000.0, "choice": "compress"}}],
+        "slots": [{"name": "AllReduce fp32 Sum x 1000 at 0", "bytes_in": 8000, "wire_bytes": 1000, "bits_per_value": 4.0}],
+        "totals": {"bytes_in": 8000},
+        "sending": {"examinations": 1, "plain_ms": 2.0, "stateless_ms": 0.0, "full_ms": 1.0, "choice": "full"},
         "calls": [{"name": "AllReduce fp32 Sum x 1000", "class": "gradient", "calls": 4, "bytes": 16000, "compressed": 2,
                    "outcomes": {"compressed": 2, "warmup": 2}},
                   {"name": "Broadcast fp32 x 1000", "class": "other", "calls": 1, "bytes": 4000, "compressed": 0,

@@ -130,7 +130,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(len(parameters), 1)
 
     def test_cinch_reports_what_it_compressed(self):
-        output = self.finish("-n", "4", "--hosts", "2", "--cinch", SCRIPT, environ={"CINCH_STRATEGY": "sra"})
+        output = self.finish("-n", "4", "--hosts", "2", "--cinch", SCRIPT, environ={"CINCH_WHEN": "always"})
         self.assertEqual(len({line.split()[-1] for line in self.results(output)}), 1, output)
         self.assertRegex(output, r"== What Cinch did, as rank 0 saw it: 4 ranks, 2 hosts, links not slowed down")
         share = int(re.search(r"^gradients .*, (\d+) % of it compressed$", output, re.M)[1])

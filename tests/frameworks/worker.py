@@ -78,7 +78,7 @@ def run_job(job, device):
 def environment_of(job, variant, folder):
     files = {"JOB_MARKS": f"{folder}/%p.marks.jsonl", "CINCH_STATS": f"{folder}/%p",
              "CINCH_CALL_LOG": f"{folder}/%p"}
-    of_variants = {"cinch": files | {"CINCH_STRATEGY": "sra"}, "observe": files | {"CINCH_MODE": "observe"},
+    of_variants = {"cinch": files | {"CINCH_WHEN": "always"}, "observe": files | {"CINCH_MODE": "observe"},
                    # The log of calls would slow them down, and Cinch compares times.
                    "cinch-unset": {"CINCH_STATS": files["CINCH_STATS"]}}
     return {

@@ -24,7 +24,7 @@ class Configuration:
 
 def compressing(name, bits, feedback=False, rotated=False, ranks_per_host=1, **env):
     """The programs' calls are small, and few."""
-    common = {"CINCH_MIN_BYTES": str(MIN_BYTES), "CINCH_WARMUP_CALLS": str(WARMUP), "CINCH_STRATEGY": "sra"}
+    common = {"CINCH_MIN_BYTES": str(MIN_BYTES), "CINCH_WARMUP_CALLS": str(WARMUP), "CINCH_WHEN": "always"}
     return Configuration(name, {**common, **env}, bits=bits, feedback=feedback, rotated=rotated,
                          ranks_per_host=ranks_per_host)
 
@@ -47,7 +47,7 @@ CONFIGURATIONS = (
     by_signature("q4-two-per-host", 4, feedback=True, ranks_per_host=2, CINCH_CHUNKS="2"),
     by_signature("auto", 2, feedback=True, rotated=True, CINCH_CODEC="auto", CINCH_GUARD_EVERY="4"),
     by_signature("choosing", 2, feedback=True, rotated=True, CINCH_CODEC="auto", CINCH_GUARD_EVERY="4",
-                 CINCH_STRATEGY="auto"),
+                 CINCH_WHEN="auto"),
     by_signature("chunks", 4, feedback=True, CINCH_CHUNKS="3", CINCH_GUARD_EVERY="4"),
     by_signature("chunks-auto", 2, feedback=True, rotated=True, CINCH_CODEC="auto", CINCH_GUARD_EVERY="4",
                  CINCH_CHUNKS="3"),

@@ -18,7 +18,7 @@ JOB_SECONDS = 150
 NEAR_LOSSLESS = {"CINCH_CODEC": "q8", "CINCH_SLOTS": "signature"}
 # XLA reduces the loss with the gradients, which q8 does not survive (docs/support.md); auto's guard sees it some twenty
 # calls on.
-EXAMINED = {"CINCH_STRATEGY": "sra", "CINCH_SLOTS": "signature"}
+EXAMINED = {"CINCH_WHEN": "always", "CINCH_SLOTS": "signature"}
 # Between a plain job and a compressed one, the relative difference of the mean loss of the last ten steps.
 LOSS_BOUND = 0.02
 LAST_STEPS = 10
@@ -195,7 +195,7 @@ def overlap_item(context):
     command, runs = command_of("overlap.py"), {}
     for percent in ("25", "100"):
         with tempfile.TemporaryDirectory() as folder:
-            preload = context.preload(CINCH_STRATEGY="sra", CINCH_SLOTS="signature", CINCH_SM_PERCENT=percent)
+            preload = context.preload(CINCH_WHEN="always", CINCH_SLOTS="signature", CINCH_SM_PERCENT=percent)
             runs[f"{percent}%"] = run_on_one_gpu(context, command, preload, JOB_SECONDS, report_environment(folder))
             judge_reports(read_reports(folder), "AllReduce")
     try:

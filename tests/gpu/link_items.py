@@ -26,7 +26,7 @@ from schedule.heat import size_text  # noqa: E402
 MOST = 1.05
 TYPES = {"fp32": ("float", 4), "bf16": ("bfloat16", 2)}
 # Nothing set, but for a program that makes one call over and over; `cinch bench` would compress at any price.
-SETTINGS = {"CINCH_SLOTS": "signature", "CINCH_STRATEGY": "auto"}
+SETTINGS = {"CINCH_SLOTS": "signature", "CINCH_WHEN": "auto"}
 TRAIN_SECONDS = 590
 VARIANTS = "plain,bf16,powersgd,cinch"
 

@@ -28,7 +28,7 @@ class Job:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         self.folder = folder
         environment = dict(
-            kept, NCCL_SOCKET_IFNAME="lo", TMPDIR=folder, CINCH_CODEC="q4", CINCH_SLOTS="signature",
+            kept, NCCL_SOCKET_IFNAME="lo", TMPDIR=folder, CINCH_CODEC="q4", CINCH_SLOTS="signature", CINCH_WHEN="always",
             CINCH_STATS=f"{folder}/report.%p", CINCH_METRICS=f"{folder}/report.%p",
             CINCH_STATS_INTERVAL="1", **settings)
         cinch = os.path.join(build, "bin", "cinch")
@@ -86,7 +86,7 @@ def faults_of_report(path):
             report = json.load(file)
     except (OSError, ValueError) as error:
         return f"{path}: {error}"
-    known = report.get("format") == 1 and report.get("origin") and "communicators" in report
+    known = report.get("format") == 2 and report.get("origin") and "communicators" in report
     return "" if known else f"{path}: not a report"
 
 

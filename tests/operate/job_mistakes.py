@@ -112,7 +112,7 @@ def place(mistake, build, folder):
     preload = f"{build}/lib/libcinch.so"
     # Alone, without the codec.
     shutil.copy(preload, folder)
-    usual = {"LD_PRELOAD": preload, "CINCH_SLOTS": "signature", "CINCH_STRATEGY": "sra", "CINCH_CODEC": "q4",
+    usual = {"LD_PRELOAD": preload, "CINCH_SLOTS": "signature", "CINCH_WHEN": "always", "CINCH_CODEC": "q4",
              "NCCL_DEBUG": "WARN"}
 
     def filled(settings):

@@ -79,7 +79,7 @@ class Refused(unittest.TestCase):
             self.refuse(folder, "no report is in", folder)
             missing = os.path.join(folder, "missing.json")
             self.refuse(missing, "there is no such file", missing)
-            for content in ("", "[]", '{"format": 1}'):
+            for content in ("", "[]", '{"format": 2}'):
                 path = os.path.join(folder, "other.json")
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(content)

@@ -131,7 +131,7 @@ class Trace(unittest.TestCase):
     def hashes(self, *options, **settings):
         program = os.path.join(BUILD, "tests", "interpose_rank")
         settings.update(LD_PRELOAD=os.path.join(BUILD, "lib", "libcinch.so"), CINCH_SLOTS="signature",
-                        CINCH_STRATEGY="sra", CINCH_CODEC="q4")
+                        CINCH_WHEN="always", CINCH_CODEC="q4")
         outcomes = run_ranks([program, "--count", "300000", "--calls", "6", *options], 2, settings, deadline=DEADLINE)
         self.assertEqual([outcome.status for outcome in outcomes], [0, 0], outcomes[0].output)
         return [words[4] for outcome in outcomes for words in outcome.lines("call")]

@@ -77,13 +77,13 @@ class GridTest(unittest.TestCase):
 class AdaptTest(unittest.TestCase):
     def test_errors_tell_what_was_done(self):
         self.assertEqual([adapt.done_by(nmse) for nmse in (0, 5e-5, 0.05)],
-                         ["pass", "quick", "compress"])
+                         ["plain", "stateless", "full"])
 
     def test_steps_to_settle(self):
-        self.assertEqual(adapt.steps_to_settle(["quick"] * 40), ("quick", 0))
-        late = ["pass"] * 30 + ["quick", "pass"] + ["quick"] * 40
-        self.assertEqual(adapt.steps_to_settle(late), ("quick", 32))
-        self.assertEqual(adapt.steps_to_settle(["pass", "quick"] * 20)[1], 40)
+        self.assertEqual(adapt.steps_to_settle(["full"] * 40), ("full", 0))
+        late = ["plain"] * 30 + ["full", "plain"] + ["full"] * 40
+        self.assertEqual(adapt.steps_to_settle(late), ("full", 32))
+        self.assertEqual(adapt.steps_to_settle(["plain", "full"] * 20)[1], 40)
 
 
 class ReportTest(unittest.TestCase):
@@ -94,14 +94,9 @@ class ReportTest(unittest.TestCase):
             report.bound_fraction([cell()])
 
     def test_a_sleeper(self):
-        awake = {"choice": "compress", "compressed_us": 100.0}
-        for asleep, unmoved in (
-            ({"choice": "compress", "compressed_us": 110.0}, True),
-            ({"choice": "compress", "compressed_us": 130.0}, False),
-            ({"choice": "pass", "compressed_us": 100.0}, False),
-        ):
-            self.assertEqual(report.is_unmoved({"awake": awake, "asleep": asleep}), unmoved)
-
+        for choice, unmoved in (("full", True), ("plain", False)):
+            found = {"awake": {"choice": "full"}, "asleep": {"choice": choice}}
+            self.assertEqual(report.is_unmoved(found), unmoved)
 
     def test_tuner_conformance(self):
         def results(**failures):

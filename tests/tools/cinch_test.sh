@@ -192,8 +192,10 @@ config_page_is_up_to_date() {
 
 report_is_explained() {
   cat > "$root/report.json" << 'END'
-{"format": 1, "communicators": [
+{"format": 2, "communicators": [
   {"name": "communicator 1 rank 0 of 4", "verdict": "all ranks agree",
+   "sending": {"choice": "full", "min_bytes": 1048576, "plain_ms": 812.5, "stateless_ms": 0, "full_ms": 401,
+    "sd_percent": [3, 0, 5], "examinations": 2, "changes": 1},
    "passed": {"small": {"calls": 7, "bytes": 28}, "warmup": {"calls": 3, "bytes": 12}},
    "calls": [
      {"name": "AllReduce fp32 Sum x 1", "class": "unknown", "calls": 7, "bytes": 28, "compressed": 0,
@@ -203,12 +205,13 @@ report_is_explained() {
    "slots": [
      {"name": "AllReduce fp32 Sum x 9", "codec": "q4", "guard": {"checks": 3, "breaches": 1,
       "nmse": 0.0125, "power_ratio": 1.5, "cosine": 0.995, "budget": 0.02},
-      "strategy": {"choice": "pass", "plain_us": 812.5, "compressed_us": 901, "quick_us": 0, "trials": 2}},
+      "sending": {"choice": "plain", "min_bytes": 0, "plain_ms": 0.5, "stateless_ms": 0.25, "full_ms": 0,
+       "sd_percent": [1, 2, 0], "examinations": 3, "changes": 0}},
      {"name": "AllReduce fp32 Sum x 8", "codec": "q4", "guard": {"checks": 2, "breaches": 0,
       "nmse": null, "cosine": null, "budget": 0},
-      "strategy": {"choice": "pass", "plain_us": 0, "compressed_us": 0, "quick_us": 0, "trials": 0}},
-     {"name": "AllReduce fp32 Sum x 7", "codec": "q4", "guard": {"checks": 0}}]},
-  {"name": "communicator 2 rank 0 of 2", "verdict": "pass: rank 1 runs without Cinch",
+      "sending": {"examinations": 0}},
+     {"name": "AllReduce fp32 Sum x 7", "codec": "q4", "guard": {"checks": 0}, "sending": {"examinations": 0}}]},
+  {"name": "communicator 2 rank 0 of 2", "sending": {"examinations": 0}, "verdict": "pass: rank 1 runs without Cinch",
    "passed": {"not_agreed": {"calls": 1, "bytes": 4}, "rotten": {"calls": 1, "bytes": 4}},
    "calls": []}]}
 END
@@ -220,8 +223,9 @@ END
   expect_part 'a row of a compressed call' "$flat" 'AllReduce fp32 Sum x 9 gradient 10 360 7 q4 compressed'
   expect_part 'what the guard found' "$flat" 'AllReduce fp32 Sum x 9 q4 3 1 0.0125 1.5 0.995'
   expect_part 'figures that are missing' "$flat" 'AllReduce fp32 Sum x 8 q4 2 0 - - -'
-  expect_part 'what was timed' "$flat" 'AllReduce fp32 Sum x 9 0 812.5 901 0 2 pass'
-  [[ "$flat" != *'Sum x 8 1 0 0'* ]]
+  expect_part 'what steps take' "$flat" 'a training step 812.5 +- 3 % - 401 +- 5 % 2 1 full from 1 MiB on'
+  expect_part 'what calls take' "$flat" 'AllReduce fp32 Sum x 9 0.5 +- 1 % 0.25 +- 2 % - 3 0 plain'
+  [[ "$flat" != *'Sum x 8 -'* ]]
   expect 'nothing is said of what was not timed' "$?" 0
   expect_part 'what they mean' "$out" 'V the result'
   [[ "$out" != *'Sum x 7'* ]]

@@ -69,7 +69,7 @@ def write_report(path, steps):
     sent = WIRE_BYTES[os.environ.get("CINCH_CODEC")] * calls
     totals = {"compressed_calls": calls, "wire_bytes": sent, "passed_calls": 7}
     with open(path + ".json", "w") as file:
-        json.dump({"format": 1, "communicators": [{"passed": passed}], "totals": totals}, file)
+        json.dump({"format": 2, "communicators": [{"passed": passed}], "totals": totals}, file)
 
 
 def main():

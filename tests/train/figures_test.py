@@ -82,7 +82,7 @@ class RecordTest(unittest.TestCase):
 
     def test_reports_of_all_ranks_are_summed(self):
         report = {
-            "format": 1,
+            "format": 2,
             "communicators": [{"passed": {"small": {"calls": 2, "bytes": 9}}}],
             "totals": {"compressed_calls": 3, "wire_bytes": 50},
         }
@@ -90,8 +90,8 @@ class RecordTest(unittest.TestCase):
             figures.sum_reports([report, report]),
             {"compressed_calls": 6, "wire_bytes": 100, "passed": {"small": 4}},
         )
-        with self.assertRaisesRegex(figures.FigureError, "format 2"):
-            figures.sum_reports([report | {"format": 2}])
+        with self.assertRaisesRegex(figures.FigureError, "format 3"):
+            figures.sum_reports([report | {"format": 3}])
 
 
 class FigureTest(unittest.TestCase):

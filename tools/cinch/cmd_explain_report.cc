@@ -70,17 +70,27 @@ void printChecks(const Json& slots) {
       "out; V is what Adam's second moment sees of it.\n");
 }
 
-// What CINCH_STRATEGY=auto has timed, and what it does since; only of slots that it has timed.
-void printTrials(const Json& slots) {
+// A row of what CINCH_WHEN=auto has timed, and how it is sent since.
+void addTimings(std::vector<TextRow>& rows, const std::string& name, const Json& sending) {
+  if (sending.at("examinations") == 0) return;
+  const auto timeOf = [&](const char* field, size_t i) {
+    if (sending.at(field) == 0) return std::string("-");
+    return figureOf(sending, field) + " +- " +
+           fmt::format("{:.0f} %", sending.at("sd_percent").at(i).get<double>());
+  };
+  std::string choice = sending.at("choice");
+  if (const uint64_t bytes = sending.at("min_bytes"); bytes > 0)
+    choice += fmt::format(" from {} MiB on", bytes >> 20);
+  rows.push_back({name, timeOf("plain_ms", 0), timeOf("stateless_ms", 1), timeOf("full_ms", 2),
+                  figureOf(sending, "examinations"), figureOf(sending, "changes"), choice});
+}
+
+// The training steps of a communicator, and calls that have no place in a step.
+void printTimings(const Json& comm) {
   std::vector<TextRow> rows = {
-      {"TIMED", "SLOT", "PLAIN US", "COMPRESSED US", "QUICK US", "TRIALS", "CHOICE"}};
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const auto strategy = slots[i].find("strategy");
-    if (strategy == slots[i].end() || strategy->at("trials") == 0) continue;
-    rows.push_back({slots[i].at("name"), std::to_string(i), figureOf(*strategy, "plain_us"),
-                    figureOf(*strategy, "compressed_us"), figureOf(*strategy, "quick_us"),
-                    figureOf(*strategy, "trials"), strategy->at("choice")});
-  }
+      {"TIMED", "PLAIN MS", "STATELESS MS", "FULL MS", "EXAMINED", "CHANGED", "SENT"}};
+  addTimings(rows, "a training step", comm.at("sending"));
+  for (const Json& slot : comm.at("slots")) addTimings(rows, slot.at("name"), slot.at("sending"));
   if (rows.size() > 1) printTable(rows);
 }
 
@@ -105,7 +115,7 @@ void printComm(const Json& comm) {
   if (!calls.empty()) printCalls(calls);
   printEvidence(calls);
   if (const auto slots = comm.find("slots"); slots != comm.end()) {
-    printTrials(*slots);
+    printTimings(comm);
     printChecks(*slots);
   }
   printReasons(reasons);

@@ -29,8 +29,8 @@ constexpr const char* kIntroduction =
     "sum up at an ambiguous place 8 bits. Everything else passes, also calls in CUDA graphs, and\n"
     "benchmarks that make one call over and over, as nccl-tests do: `CINCH_SLOTS=signature` is\n"
     "for those.\n"
-    "Calls that plain NCCL does faster pass as well: both are timed, unless CINCH_STRATEGY says "
-    "sra.\n"
+    "If training steps are faster plain, all calls pass: both are timed, unless CINCH_WHEN is "
+    "always.\n"
     "[architecture.md](architecture.md#places) says what is known of a place, and how.\n\n"
     "| name | default | range | agreed | meaning |\n"
     "|---|---|---|---|---|\n";

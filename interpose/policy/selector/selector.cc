@@ -16,8 +16,8 @@ constexpr uint64_t kSampleTime = 25'000'000;  // ns
 // What is worth a change, and what is not noise: 2 %.
 constexpr int64_t kWorthwhile = 1872;
 // In halves of a standard error of the mean. Where compressed periods are truly 10 % slower, and
-// vary by a half, one job in thirty is led astray by 2.5 errors, one in a hundred by 3. A tie is the
-// incumbent's, so less is enough to lose.
+// vary by a half, one job in thirty is led astray by 2.5 errors, one in a hundred by 3. A tie is
+// the incumbent's, so less is enough to lose.
 constexpr int64_t kToWin = 6;
 constexpr int64_t kToLose = 2;
 // So much slower ends a comparison: 1.25 times.
@@ -89,16 +89,16 @@ Selector::Period Selector::next() {
 }
 
 bool Selector::isToBePlaced() const {
-  if (phase_ == Phase::probing) return examination_.nPlaced == 0 && nOpen_ < kMaxOpen;
-  if (phase_ != Phase::comparing || examination_.nPlaced == kSamples) return false;
+  if (phase_ == Phase::probing) return examination_.nPlaced == 0 && nOpen_ < kMaxAwaited;
+  if (phase_ != Phase::comparing || examination_.nPlaced == kBlockSamples) return false;
   // A round begins where all of it can be timed.
-  return examination_.nPlaced > 0 || nOpen_ + kSamples <= kMaxOpen;
+  return examination_.nPlaced > 0 || nOpen_ + kBlockSamples <= kMaxAwaited;
 }
 
 Selector::Block Selector::blockToBegin() {
   const uint64_t number = current_.block.number + 1;
   // Where timings no longer come, what is sent stays so.
-  const bool areTimingsComing = nOpen_ < kMaxOpen / 2;
+  const bool areTimingsComing = nOpen_ < kMaxAwaited / 2;
   if (phase_ == Phase::resting && number >= rest_.until && areTimingsComing) examine();
   const uint64_t nPeriods = kSampleTime / valueOf(level_.scale) + 1;
   // Half of the room is for the blocks of a round.
@@ -121,6 +121,13 @@ Selector::Block Selector::blockToBegin() {
   }
   if (block.role != Role::incumbent) block.mode = examination_.challenger;
   return block;
+}
+
+std::array<uint64_t, kMaxAwaited> Selector::awaited() const {
+  std::array<uint64_t, kMaxAwaited> numbers;
+  numbers.fill(kNoBlock);
+  for (size_t i = 0; i < nOpen_; ++i) numbers[i] = open_[i].number;
+  return numbers;
 }
 
 std::optional<Selector::Block> Selector::close(uint64_t number) {
@@ -147,8 +154,10 @@ void Selector::receive(uint64_t number, std::span<const uint64_t> least) {
   // A drift ends what the block may belong to.
   if (block->role == Role::incumbent && block->mode == incumbent_) receiveIncumbent(logs);
   if (block->comparison == 0 || block->comparison != examination_.comparison) return;
-  if (block->role == Role::probe) return receiveProbe(logs);
-  receiveCompared(*block, logs);
+  if (block->role != Role::probe) return receiveCompared(*block, logs);
+  // What is done once is done in the first sample.
+  const bool isNear = logs[1] != kNoLog && !isFarSlower(logs[1] - level_.logs.mean(), 1);
+  return isNear ? enter(Phase::comparing) : leaveSlow();
 }
 
 void Selector::receiveIncumbent(const Logs& logs) {
@@ -185,13 +194,6 @@ void Selector::forgetAll() {
   enter(Phase::levelling);
 }
 
-void Selector::receiveProbe(const Logs& logs) {
-  // What is done once is done in the first sample.
-  const int64_t log = logs[1];
-  const bool isNear = log != kNoLog && !isFarSlower(log - level_.logs.mean(), 1);
-  return isNear ? enter(Phase::comparing) : leaveSlow();
-}
-
 void Selector::leaveSlow() {
   const bool isStateless = examination_.challenger.sending == Sending::stateless;
   if (isStateless) examination_.isStatelessFar = true;
@@ -205,16 +207,16 @@ void Selector::receiveCompared(const Block& block, const Logs& logs) {
   if (block.role == Role::challenger && found.count() > 0 &&
       isFarSlower(found.mean() - level_.logs.mean(), found.count()))
     return leaveSlow();
-  if (++examination_.nReceived == kSamples) judgeRound();
+  if (++examination_.nReceived == kBlockSamples) judgeRound();
 }
 
 void Selector::judgeRound() {
   Evidence& known = evidence();
-  for (size_t i = 0; i < kSamples; i += 2) {
+  for (size_t i = 0; i < kBlockSamples; i += 2) {
     const size_t challenger = examination_.isOfChallenger[i] ? i : i + 1;
     const Logs& theirs = examination_.round[challenger];
     const Logs& own = examination_.round[i + i + 1 - challenger];
-    for (size_t sample = 0; sample < kSamples; ++sample)
+    for (size_t sample = 0; sample < kBlockSamples; ++sample)
       if (theirs[sample] != kNoLog && own[sample] != kNoLog)
         known.ratios.add(orientation() * (theirs[sample] - own[sample]));
   }
@@ -244,7 +246,13 @@ void Selector::examine() {
 void Selector::tryNext() {
   do ++examination_.candidate;
   while (examination_.candidate < kCandidates && !isWorthTrying(examination_.candidate));
-  if (examination_.candidate == kCandidates) return rest();
+  if (examination_.candidate == kCandidates) {
+    rest_.hasThresholds = rest_.hasThresholds || incumbent_.sending != Sending::plain;
+    if (examination_.hasChanged) rest_.exponent = 0;
+    rest_.until = current_.block.number + (kShortestRest << rest_.exponent);
+    rest_.exponent = std::min(rest_.exponent + 1, kMaxDoublings);
+    return enter(Phase::resting);
+  }
   examination_.challenger = modeOf(examination_.candidate);
   if (examination_.candidate >= kSendings) evidence() = {};
   const Evidence& known = evidence();
@@ -294,16 +302,8 @@ void Selector::change() {
   if (examination_.candidate >= kSendings) evidence_ = {};
   incumbent_ = examination_.challenger;
   level_ = {.scale = level_.scale};
-  for (size_t i = 0; i < kSamples; ++i)
+  for (size_t i = 0; i < kBlockSamples; ++i)
     if (examination_.isOfChallenger[i]) addTo(level_.logs, examination_.round[i]);
-}
-
-void Selector::rest() {
-  if (incumbent_.sending != Sending::plain) rest_.hasThresholds = true;
-  if (examination_.hasChanged) rest_.exponent = 0;
-  rest_.until = current_.block.number + (kShortestRest << rest_.exponent);
-  rest_.exponent = std::min(rest_.exponent + 1, kMaxDoublings);
-  enter(Phase::resting);
 }
 
 // What is under way of the incumbent alone is cut short.

@@ -45,11 +45,13 @@ struct StepMode {
 // Of a timing that was not taken.
 inline constexpr uint64_t kNotTimed = UINT64_MAX;
 
+inline constexpr uint32_t kBlockSamples = 4;
+// Blocks whose timings are awaited: those of a round, and as many of the incumbent alone.
+inline constexpr size_t kMaxAwaited = 2 * kBlockSamples;
+inline constexpr uint64_t kNoBlock = UINT64_MAX;
+
 class Selector {
  public:
-  static constexpr uint32_t kSamples = 4;  // of a block
-  static constexpr size_t kMaxOpen = 8;    // blocks whose timings are awaited
-
   struct Options {
     uint64_t seed = 0;          // the same on all ranks; orders the blocks of a round
     uint64_t firstBlock = 0;    // its number
@@ -73,18 +75,21 @@ class Selector {
   };
   // The next period begins.
   Period next();
+  // The block that it will be in.
+  uint64_t upcoming() const {
+    return current_.block.number + (current_.isCut || current_.isOver() ? 1 : 0);
+  }
 
   // The timings of a block, by sample: ns for each of its periods, the least of all ranks. Fewer
   // where the ranks could not reduce them. Of blocks that ended, in any order.
   void receive(uint64_t block, std::span<const uint64_t> least);
-  // The blocks that are awaited, oldest first; the number of the i-th.
-  size_t nAwaited() const { return nOpen_; }
-  uint64_t awaited(size_t i) const { return open_[i].number; }
+  // The numbers of the blocks that are awaited, oldest first, and then kNoBlock.
+  std::array<uint64_t, kMaxAwaited> awaited() const;
 
   struct Summary {
-    StepMode mode;                                 // of the incumbent
-    std::array<uint64_t, kSendings> times{};       // ns of a period when last timed; 0: never
-    std::array<uint32_t, kSendings> percentSd{};   // their standard deviations
+    StepMode mode;                                // of the incumbent
+    std::array<uint64_t, kSendings> times{};      // ns of a period when last timed; 0: never
+    std::array<uint32_t, kSendings> percentSd{};  // their standard deviations
     uint64_t nExaminations = 0;
     uint64_t nChanges = 0;
   };
@@ -99,23 +104,23 @@ class Selector {
     Role role = Role::incumbent;
     uint32_t comparison = 0;  // that it belongs to
     uint32_t position = 0;    // in a round
-    uint32_t nSamples = kSamples;
+    uint32_t nSamples = kBlockSamples;
     uint32_t nPeriods = 1;  // of each sample
     bool isTimed = false;
   };
   struct Current {
     Block block{};
     uint32_t sample = 0;
-    uint32_t nLeft = 0;    // periods of the sample
-    bool isCut = true;     // it ends here, without timings
+    uint32_t nLeft = 0;  // periods of the sample
+    bool isCut = true;   // it ends here, without timings
     bool isOver() const { return nLeft == 0 && sample + 1 == block.nSamples; }
   };
-  using Logs = std::array<int64_t, kSamples>;  // by sample
+  using Logs = std::array<int64_t, kBlockSamples>;  // by sample
   // The incumbent's timings since it is one, or since they drifted.
   struct Level {
     LogMoments logs{};
-    int off = 0;  // the last block was off by much: -1 where it took less
-    Logs held{};  // which is then not among them yet
+    int off = 0;        // the last block was off by much: -1 where it took less
+    Logs held{};        // which is then not among them yet
     int64_t scale = 0;  // of the last block
   };
   // Of two modes, log ratios of the later one's samples over the earlier one's.
@@ -129,10 +134,10 @@ class Selector {
     StepMode challenger{};
     uint32_t nPlaced = 0, nReceived = 0;  // blocks of the round, or of the probe
     uint32_t nRoundsLeft = 0;
-    std::array<Logs, kSamples> round{};  // by block
-    std::array<bool, kSamples> isOfChallenger{};
-    bool hasChanged = false;       // the incumbent
-    bool isStatelessFar = false;   // slower than plain
+    std::array<Logs, kBlockSamples> round{};  // by block
+    std::array<bool, kBlockSamples> isOfChallenger{};
+    bool hasChanged = false;      // the incumbent
+    bool isStatelessFar = false;  // slower than plain
   };
   struct Rest {
     uint64_t until = 0;  // block
@@ -146,7 +151,6 @@ class Selector {
   void receiveIncumbent(const Logs& logs);
   bool hasDrifted(const LogMoments& block);
   void forgetAll();
-  void receiveProbe(const Logs& logs);
   void leaveSlow();
   void receiveCompared(const Block& block, const Logs& logs);
   void judgeRound();
@@ -158,14 +162,13 @@ class Selector {
   Evidence& evidence();
   int64_t orientation() const;
   void change();
-  void rest();
   void enter(Phase phase);
 
   Options options_;
   Phase phase_ = Phase::scaling;
   StepMode incumbent_{};
   Current current_{};
-  std::array<Block, kMaxOpen> open_{};
+  std::array<Block, kMaxAwaited> open_{};
   size_t nOpen_ = 0;
   Level level_{};
   std::array<Evidence, kSendings + 1> evidence_{};

@@ -23,7 +23,7 @@ def arguments(**options):
 
 def launch(ranks=2, preload=True, env=None, rank_env=None, rank_args=None, deadline=60, **options):
     # A call that is made over and over is no step of a job: its signature has to do.
-    values = {"LD_PRELOAD": PRELOAD, "CINCH_SLOTS": "signature", "CINCH_STRATEGY": "sra"} if preload else {}
+    values = {"LD_PRELOAD": PRELOAD, "CINCH_SLOTS": "signature", "CINCH_WHEN": "always"} if preload else {}
     values.update(env or {})
     return run_ranks([PROGRAM] + arguments(**options), ranks, values, rank_env, rank_args, deadline)
 

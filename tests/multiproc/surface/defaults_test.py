@@ -23,7 +23,7 @@ class Defaults(surface_test.OutcomeTest):
         """What each rank reports of its communicator, and what `cinch explain` makes of the first report."""
         with tempfile.TemporaryDirectory() as folder:
             # Loopback is faster than any codec.
-            settings = {"CINCH_STRATEGY": "sra", **(settings or {})}
+            settings = {"CINCH_WHEN": "always", **(settings or {})}
             outcomes = surface_test.launch(PROGRAM, case, RANKS, folder, PRELOAD, settings)
             self.check_outcomes(outcomes)
             reports = surface_test.read_reports(folder)
@@ -96,25 +96,25 @@ class Defaults(surface_test.OutcomeTest):
                 self.assertEqual([slot["calls"] for comm in comms for slot in comm["slots"] if slot["calls"]], [])
 
     def test_no_rank_waits_for_another_ones_program(self):
-        for strategy in ("sra", "auto"):
-            with self.subTest(strategy):
-                comms, _ = self.run_case("default-run-ahead", {"CINCH_STRATEGY": strategy, "CINCH_GUARD_EVERY": "5"})
+        for when in ("always", "auto"):
+            with self.subTest(when):
+                comms, _ = self.run_case("default-run-ahead", {"CINCH_WHEN": when, "CINCH_GUARD_EVERY": "5"})
                 calls = [{slot["name"]: slot["calls"] for slot in comm["slots"]} for comm in comms]
                 self.assertEqual(calls[0], calls[1])
-                if strategy == "sra":
+                if when == "always":
                     self.assertGreaterEqual(min(calls[0].values()), 35)
 
     def test_nccl_makes_no_rank_wait_for_another_ones_program(self):
         for ahead in (1, 8, 40):
             with self.subTest(ahead=ahead):
-                comms, _ = self.run_case("default-always-ahead", {"CINCH_STRATEGY": "sra", "TEST_AHEAD": str(ahead)})
+                comms, _ = self.run_case("default-always-ahead", {"CINCH_WHEN": "always", "TEST_AHEAD": str(ahead)})
                 self.assertEqual([slot["calls"] for comm in comms for slot in comm["slots"] if slot["calls"]], [])
 
     def test_ranks_that_differ_are_told_which_call_is_the_first(self):
         for case, n_before in (("default-one-rank-leaves-out-an-early-call", 0),
                                ("default-one-rank-leaves-out-a-call", 60)):
             with self.subTest(case), tempfile.TemporaryDirectory() as folder:
-                outcomes = surface_test.launch(PROGRAM, case, RANKS, folder, PRELOAD, {"CINCH_STRATEGY": "sra"})
+                outcomes = surface_test.launch(PROGRAM, case, RANKS, folder, PRELOAD, {"CINCH_WHEN": "always"})
                 self.check_outcomes(outcomes)
                 for outcome, count in zip(outcomes, (30000, 80000)):
                     self.assertRegex(outcome.output, r"rank \d and rank \d no longer make the same calls .* way: "

@@ -46,7 +46,7 @@ def environment_of(case):
     """The cases repeat small calls, which are no steps of a job: their signature has to do."""
     special = next(values for prefix, values in sorted(ENVIRONMENT.items(), reverse=True)
                    if case.startswith(prefix))
-    settings = {"CINCH_SLOTS": "signature", "CINCH_STRATEGY": "sra", "CINCH_MIN_BYTES": "16K", **special}
+    settings = {"CINCH_SLOTS": "signature", "CINCH_WHEN": "always", "CINCH_MIN_BYTES": "16K", **special}
     if case in ENDS_EARLY:  # with a communicator whose threads nobody has joined, which is what it is about
         settings["TSAN_OPTIONS"] = os.environ.get("TSAN_OPTIONS", "") + ":report_thread_leaks=0"
     return settings
@@ -124,7 +124,7 @@ class Surface(OutcomeTest):
 class MakerTest(OutcomeTest):
     def test_communicator_maker_is_missed_by_nobody_while_ranks_choose(self):
         for case in ("communicator-maker-of-the-parent-leaves", "communicator-maker-is-no-rank"):
-            settings = {**environment_of(case), "CINCH_STRATEGY": "auto", "CINCH_CODEC": "auto"}
+            settings = {**environment_of(case), "CINCH_WHEN": "auto", "CINCH_CODEC": "auto"}
             with self.subTest(case), tempfile.TemporaryDirectory() as folder:
                 outcomes = launch(PROGRAM, case, 3, folder, PRELOAD, settings)
                 self.check_outcomes(outcomes)

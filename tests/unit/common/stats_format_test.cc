@@ -40,7 +40,7 @@ std::vector<std::string> linesOf(const std::string& text) {
 
 TEST(StatsFormat, JsonHoldsEveryFigure) {
   const json report = json::parse(formatJson({exampleComm()}));
-  EXPECT_EQ(report.at("format"), 1);
+  EXPECT_EQ(report.at("format"), 2);
   const json& comm = report.at("communicators").at(0);
   EXPECT_EQ(comm.at("name"), "comm 1 rank 0 of 4");
   EXPECT_EQ(comm.at("rank"), 0);
@@ -56,8 +56,10 @@ TEST(StatsFormat, JsonHoldsEveryFigure) {
                             "codec_in_force": null,
                             "guard": {"checks": 0, "breaches": 0, "nmse": 0.0,
                                       "power_ratio": 0.0, "cosine": 0.0, "budget": 0.0},
-                            "strategy": {"choice": "compress", "plain_us": 0.0,
-                                         "compressed_us": 0.0, "quick_us": 0.0, "trials": 0}})"));
+                            "sending": {"choice": "plain", "min_bytes": 0, "plain_ms": 0.0,
+                                        "stateless_ms": 0.0, "full_ms": 0.0,
+                                        "sd_percent": [0.0, 0.0, 0.0], "examinations": 0,
+                                        "changes": 0}})"));
   EXPECT_EQ(comm.at("calls").size(), 2u);
   EXPECT_EQ(comm.at("calls").at(0),
             json::parse(R"({"name": "AllReduce fp32 Sum x 4194304", "class": "gradient",

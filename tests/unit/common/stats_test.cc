@@ -108,11 +108,14 @@ TEST(Report, WhatFewSlotsHaveIsRead) {
   slot.guard.powerRatio = 1.5;
   slot.guard.cosine = 0.75;
   slot.guard.budget = 0.5;
-  slot.strategy.times[0] += 1500;
-  slot.strategy.times[1] += 2000;
-  slot.strategy.times[2] += 2500;
-  slot.strategy.trials += 6;
-  slot.strategy.choice = 0;
+  slot.sending.times[0] += 1'500'000;
+  slot.sending.times[1] += 2'000'000;
+  slot.sending.times[2] += 2'500'000;
+  slot.sending.percentSd[1] += 7;
+  slot.sending.examinations += 6;
+  slot.sending.changes += 1;
+  slot.sending.minBytes += 1 << 20;
+  slot.sending.choice = 1;
   const json shown = json::parse(report.json()).at("communicators").at(0).at("slots").at(0);
   EXPECT_EQ(shown.at("residual_strangers"), 1);
   EXPECT_EQ(shown.at("residual_overflows"), 2);
@@ -122,12 +125,15 @@ TEST(Report, WhatFewSlotsHaveIsRead) {
   EXPECT_EQ(shown.at("guard"), json::parse(R"({"checks": 4, "breaches": 5, "nmse": 0.25,
                                                "power_ratio": 1.5, "cosine": 0.75,
                                                "budget": 0.5})"));
-  EXPECT_EQ(shown.at("strategy"),
-            json::parse(R"({"choice": "pass", "plain_us": 1.5, "compressed_us": 2.0,
-                            "quick_us": 2.5, "trials": 6})"));
-  EXPECT_NE(report.text().find("1.5 us plain, 2 us compressed, 2.5 us quick at the last of 6 "
-                               "trials: pass"),
-            std::string::npos);
+  EXPECT_EQ(shown.at("sending"),
+            json::parse(R"({"choice": "stateless", "min_bytes": 1048576, "plain_ms": 1.5,
+                            "stateless_ms": 2.0, "full_ms": 2.5, "sd_percent": [0.0, 7.0, 0.0],
+                            "examinations": 6, "changes": 1})"));
+  EXPECT_NE(report.text().find("sent stateless from 1048576 bytes on, 1.5 ms (sd 0 %) plain, "
+                               "2 ms (sd 7 %) stateless, 2.5 ms (sd 0 %) full, examined 6 times, "
+                               "changed 1 times"),
+            std::string::npos)
+      << report.text();
 }
 
 TEST(Report, CallsHaveTheClassOfTheirLatestOutcome) {

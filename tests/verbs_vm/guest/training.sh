@@ -10,7 +10,7 @@ start_rank() {
   export CINCH_NET="$1" NCCL_HOSTID="$3" NCCL_IB_HCA="rxe_$3" NCCL_SOCKET_IFNAME=mgmt
   export NCCL_NET_PLUGIN="$BUILD/lib/libnccl-net-cinch.so" NCCL_NET=Cinch NCCL_DEBUG=INFO
   # What would depend on time: which strategy is the faster one.
-  export CINCH_STRATEGY=sra CINCH_STATS="/out/training.$1.$2"
+  export CINCH_WHEN=always CINCH_STATS="/out/training.$1.$2"
   export OPENBLAS_NUM_THREADS=1
   export LD_PRELOAD="$BUILD/lib/libcinch.so"
   start_on_host "$3" "$BUILD/bin/train_lm" --ranks 2 --rank "$2" --id-file "/tmp/training.$1" \

@@ -123,7 +123,7 @@ void setEnvironment(const Options& options, const World& world) {
   // A benchmark makes one call over and over, which has no place in a step; and it is to show what
   // compressed calls take, also where plain ones are faster.
   setenv("CINCH_SLOTS", "signature", 0);
-  setenv("CINCH_STRATEGY", "sra", 0);
+  setenv("CINCH_WHEN", "always", 0);
   if (options.hosts == 0) return;
   const std::string host = fmt::format("{}-bench-{}", hostName(), hostOf(world, options.hosts));
   setenv("NCCL_HOSTID", host.c_str(), 1);

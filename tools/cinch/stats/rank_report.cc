@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 std::string textOf(const Json& object, const char* field) {
   const Json& value = object.at(field);
@@ -41,12 +41,16 @@ GuardValues guardOf(const Json& json) {
           .budget = numberOf(json, "budget")};
 }
 
-StrategyValues strategyOf(const Json& json) {
-  return {.choice = textOf(json, "choice"),
-          .passMicroseconds = numberOf(json, "plain_us"),
-          .compressMicroseconds = numberOf(json, "compressed_us"),
-          .quickMicroseconds = numberOf(json, "quick_us"),
-          .trials = json.at("trials")};
+SendingValues sendingOf(const Json& json) {
+  SendingValues sending;
+  sending.choice = textOf(json, "choice");
+  sending.milliseconds = {numberOf(json, "plain_ms"), numberOf(json, "stateless_ms"),
+                          numberOf(json, "full_ms")};
+  sending.percentSd = json.at("sd_percent").get<std::array<double, 3>>();
+  sending.minBytes = json.at("min_bytes");
+  sending.examinations = json.at("examinations");
+  sending.changes = json.at("changes");
+  return sending;
 }
 
 SlotFigures slotOf(const Json& json) {
@@ -66,7 +70,7 @@ SlotFigures slotOf(const Json& json) {
           .bitsPerValue = numberOf(json, "bits_per_value"),
           .codecInForce = textOf(json, "codec_in_force"),
           .guard = guardOf(json.at("guard")),
-          .strategy = strategyOf(json.at("strategy"))};
+          .sending = sendingOf(json.at("sending"))};
 }
 
 CommFigures commOf(const Json& json) {
@@ -76,6 +80,7 @@ CommFigures commOf(const Json& json) {
   comm.nRanks = json.at("ranks");
   comm.verdict = textOf(json, "verdict");
   comm.agreedName = textOf(json, "agreed_name");
+  comm.sending = sendingOf(json.at("sending"));
   for (const Json& slot : json.at("slots")) comm.slots.push_back(slotOf(slot));
   for (const auto& [reason, passed] : json.at("passed").items()) {
     comm.passed.push_back({reason, passed.at("calls"), passed.at("bytes")});

@@ -269,41 +269,39 @@ TEST_F(SlotTest, EveryFailedAllocationIsReportedAndNothingLeaks) {
 }
 
 // What the guard has raised is not undercut; whose part of the bucket a rank codes says nothing.
-TEST_F(SlotTest, CallsMayBeQuickUntilThePlanTakesMore) {
+TEST_F(SlotTest, CallsMayBeStatelessUntilThePlanTakesMore) {
   Slot slot{1, "slot", planOf(CallKind::allReduce), kFeedback, std::make_unique<Checkup>()};
   slot.stats = slot_.stats;
-  EXPECT_FALSE(slot.mayBeQuick(0));
-  slot.quickPlan = planOf(CallKind::allReduce);
+  EXPECT_FALSE(slot.mayBeStateless(0));
+  slot.statelessPlan = planOf(CallKind::allReduce);
   ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
-  slot.strategy = std::make_unique<SlotStrategy>(true);
   const auto follow = [&](uint64_t turn, std::vector<wire::Segment> runs) {
-    slot.strategy->nextTurn = turn;
+    slot.made.nCalls = turn;
     EXPECT_TRUE(slot.changePlan(fakeDeviceTable(), {.id = 7, .slot = 1, .runs = runs}).ok());
   };
   follow(10, {{5, codec::formatOf("h3")}});
-  EXPECT_TRUE(slot.mayBeQuick(1000));
+  EXPECT_TRUE(slot.mayBeStateless(1000));
   follow(20, {{4, codec::formatOf("h2")}, {1, codec::formatOf("q8")}});
-  EXPECT_TRUE(slot.mayBeQuick(1000));
+  EXPECT_TRUE(slot.mayBeStateless(1000));
   follow(30, {{2, codec::formatOf("h3")}, {3, codec::formatOf("q8")}});
-  EXPECT_TRUE(slot.mayBeQuick(29)) << "a group that is repeated";
-  EXPECT_FALSE(slot.mayBeQuick(30));
+  EXPECT_TRUE(slot.mayBeStateless(29)) << "a group that is repeated";
+  EXPECT_FALSE(slot.mayBeStateless(30));
   follow(40, {{5, codec::formatOf("h3")}});
-  EXPECT_FALSE(slot.mayBeQuick(50)) << "for good";
+  EXPECT_FALSE(slot.mayBeStateless(50)) << "for good";
 }
 
-TEST_F(SlotTest, CallsMayNotBeQuickWhereTilesAreKeptRaw) {
+TEST_F(SlotTest, CallsMayNotBeStatelessWhereTilesAreKeptRaw) {
   constexpr uint64_t kTiles = 100;
   const CollectivePlan plan = planOf(CallKind::allReduce, kTiles * wire::kTileElems);
   for (const uint64_t nRaw : {0, 1, 2}) {
     Slot slot{1, "slot", plan, kFeedback, std::make_unique<Checkup>()};
     slot.stats = slot_.stats;
-    slot.quickPlan = plan;
+    slot.statelessPlan = plan;
     ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
-    slot.strategy = std::make_unique<SlotStrategy>(true);
     std::vector<wire::Segment> runs{{kTiles - nRaw, codec::formatOf("h3")}};
     if (nRaw > 0) runs.push_back({nRaw, codec::formatOf("bf16")});
     ASSERT_TRUE(slot.changePlan(fakeDeviceTable(), {.id = 7, .slot = 1, .runs = runs}).ok());
-    EXPECT_EQ(slot.mayBeQuick(10), nRaw == 0) << nRaw;
+    EXPECT_EQ(slot.mayBeStateless(10), nRaw == 0) << nRaw;
   }
 }
 

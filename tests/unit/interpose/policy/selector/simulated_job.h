@@ -50,8 +50,8 @@ class SimulatedJob {
   double drawn() { return std::uniform_real_distribution<>(0, 1)(random_); }
 
   Selector selector;
-  uint64_t latency = 2;    // steps from the end of a block to its timings
-  bool losesAll = false;   // the ranks cannot reduce them
+  uint64_t latency = 2;   // steps from the end of a block to its timings
+  bool losesAll = false;  // the ranks cannot reduce them
   uint64_t nSteps = 0;
   double spent = 0;
   std::array<uint64_t, kSendings> counts{};

@@ -24,7 +24,8 @@ CommFigures exampleComm(std::mt19937_64& random) {
     slot.residualResets = any();
     slot.codecInForce = random() % 2 == 0 ? "" : "q8";
     slot.guard.breaches = any();
-    slot.strategy.choice = "pass";
+    slot.sending.choice = "full";
+    slot.sending.milliseconds[2] = 1.5;
     comm.slots.push_back(slot);
   }
   comm.passed = {{"small", any(), any()}, {"warmup \"\\\n", any(), any()}};
@@ -45,14 +46,14 @@ TEST(RankReport, ReadsWhatTheLibraryWrites) {
 }
 
 TEST(RankReport, SaysWhatIsNoReport) {
-  for (const char* text : {"", "{", "[]", "{}", "null", "{\"format\": 1}",
-                           R"({"format": 1, "origin": {}, "communicators": []})"}) {
+  for (const char* text : {"", "{", "[]", "{}", "null", "{\"format\": 2}",
+                           R"({"format": 2, "origin": {}, "communicators": []})"}) {
     const auto report = parseReport(text);
     ASSERT_FALSE(report.ok()) << text;
     EXPECT_NE(report.error().message.find("CINCH_STATS"), std::string::npos)
         << report.error().message;
   }
-  const auto newer = parseReport(R"({"format": 2})");
+  const auto newer = parseReport(R"({"format": 3})");
   ASSERT_FALSE(newer.ok());
   EXPECT_NE(newer.error().message.find("another format"), std::string::npos);
 }

@@ -1,0 +1,141 @@
+// How the training steps of one communicator are sent, or the calls of one slot that has no place
+// in a step, each of which is then a period: a Selector, and the timings of its blocks.
+//
+// For the thread that makes the communicator's calls, but for BlockTimings.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/stats.h"
+#include "interpose/comm/step_timer.h"
+#include "interpose/policy/selector/selector.h"
+#include "interpose/policy/sequence.h"
+
+namespace cinch {
+
+class CommDecisions;
+
+// A block that has ended, whose timings are to be min-reduced.
+struct BlockTimings {
+  uint64_t topic;
+  uint64_t block;
+  uint64_t firstMark;
+  uint32_t nSamples;
+  uint32_t nPeriods;  // of each sample
+  uint32_t atypical;  // samples, as bits, that are not to count
+};
+
+class StepSelection {
+ public:
+  // `identity` tells its topics from others' of the communicator; the same on all ranks.
+  explicit StepSelection(uint64_t identity) : identity_(identity) {}
+
+  // Makes the events of its timer, and shows what it finds in the report and, as `name`, in the
+  // log. Once, and not on the call path.
+  Result<void> open(const DeviceTable& device, const std::string& name, SendingFigures& figures);
+  bool isOpen() const { return figures_ != nullptr; }
+
+  // Where periods are those of the communicator's sequence: whether a call with that place starts
+  // one. What was found ends where periods have other calls (StepTracker::Observed).
+  bool startsPeriod(const Place& place, uint64_t periodCalls);
+  // A call of the period under way is ready to be compressed, or is not yet.
+  void noteReadiness(bool isReady);
+  // Whether the calls of the last period were ready.
+  bool wasReady() const { return now_.step.wasReady; }
+
+  bool hasBegun() const { return now_.selector.has_value(); }
+  void begin(Selector::Options options);
+  // The call of that number begins the next period. Receives what is in force from it on.
+  Result<void> beginPeriod(CommDecisions& decisions, uint64_t call, void* stream);
+  // Of the period under way; plain before begin().
+  const StepMode& mode() const { return now_.mode; }
+  // The period under way is not like others.
+  void setAtypical() { now_.isAtypical = true; }
+
+  // All calls since the last commit() or takeBack() were made, or were not. commit() appends the
+  // blocks that have ended with them.
+  void commit(std::vector<BlockTimings>& ended);
+  void takeBack();
+
+  // From any thread: whether a block's timings are wanted at once, and those that are known.
+  bool isLate(const BlockTimings& block) const { return late_.load() > block.block; }
+  bool isPending(const BlockTimings& block) const;
+  std::vector<uint64_t> timingsOf(const BlockTimings& block) const;
+
+ private:
+  // The period of the sequence that is under way.
+  struct Step {
+    std::optional<Place> last{};  // of its calls
+    uint64_t periodCalls = 0;
+    bool hasReady = false, hasUnready = false;  // calls
+    uint32_t nPartlyReady = 0;                  // periods in a row that had both
+    bool wasReady = false;                      // the last one
+  };
+  struct State {
+    std::optional<Selector> selector{};
+    StepMode mode{};
+    Step step{};
+    uint64_t nBlocks = 0;  // numbers that are used up
+    uint64_t nMarks = 0;
+    uint64_t firstMark = 0;   // of the block,
+    uint32_t nPerSample = 1;  // periods,
+    uint32_t sample = 0;      // which is under way,
+    uint32_t atypical = 0;    // samples, as bits
+    bool isAtypical = false;  // the period
+  };
+  // Timings that were received since the last commit: nobody is given them twice, and a call that
+  // did not take place comes again.
+  struct Received {
+    uint64_t block;
+    std::vector<uint64_t> least;
+  };
+  void endPeriod();
+  uint64_t topicOfBlock(uint64_t block) const;
+  Result<void> receive(CommDecisions& decisions, uint64_t call);
+  Result<bool> receiveBlock(CommDecisions& decisions, uint64_t call, uint64_t block);
+  void report(const StepMode& before) const;
+
+  const uint64_t identity_;
+  std::string name_;
+  SendingFigures* figures_ = nullptr;
+  StepTimer timer_;
+  State now_, made_;
+  bool isChanged_ = false;  // since the last commit
+  std::vector<BlockTimings> ended_;
+  std::vector<Received> received_;
+  std::atomic<uint64_t> late_{0};  // blocks below it
+};
+
+// Those of one communicator.
+class StepSelections {
+ public:
+  // False: what may be compressed is, whatever that costs (CINCH_WHEN=always).
+  bool isOn = false;
+  uint64_t seed = 0;                  // of what is drawn, the same on all ranks
+  SendingFigures* figures = nullptr;  // of training steps, in the report
+  // Of its training steps.
+  StepSelection ofSteps{0};
+  // Of a slot's calls that have no place in a step.
+  StepSelection& ofCalls(uint64_t slotIdentity);
+  // Something is about to happen to `selection`, which lives as long as this.
+  void touch(StepSelection& selection);
+  struct Ended {
+    const StepSelection* selection;
+    BlockTimings block;
+  };
+  // As those of StepSelection, of all that were touched.
+  void commit(std::vector<Ended>& ended);
+  void takeBack();
+
+ private:
+  std::unordered_map<uint64_t, std::unique_ptr<StepSelection>> ofCalls_;
+  std::vector<StepSelection*> touched_;
+  std::vector<BlockTimings> blocks_;
+};
+
+}  // namespace cinch

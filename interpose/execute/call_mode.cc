@@ -1,0 +1,161 @@
+#include "interpose/execute/call_mode.h"
+
+#include <chrono>
+
+#include "common/log.h"
+#include "interpose/comm/background.h"
+
+namespace cinch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long after a block its last call may still be on its way.
+constexpr std::chrono::seconds kBlockPatience{30};
+
+// What was left out so many calls ago is of no use any more: a block of plain calls of another
+// sending, and the one after it.
+constexpr uint64_t kResidualLife = 16;
+
+// The timings of one block of this rank's, on their way to the other ranks.
+class BlockToReduce {
+ public:
+  BlockToReduce(std::shared_ptr<CommState> comm, const StepSelections::Ended& ended)
+      : comm_(std::move(comm)), ended_(ended) {}
+
+  // False where some are not known yet, and may still be waited for.
+  bool tryToEnd() const {
+    useDevice(*comm_->resources.device, comm_->resources.cudaDevice);
+    const RelaxedCapture relaxed(*comm_->resources.device);
+    const auto& [selection, block] = ended_;
+    const bool mayWait =
+        !selection->isLate(block) && !comm_->hasFailed() && Clock::now() < deadline_;
+    if (mayWait && selection->isPending(block)) return false;
+    send(selection->timingsOf(block));
+    return true;
+  }
+  void sendNone() const { send(std::vector<uint64_t>(ended_.block.nSamples, kNotTimed)); }
+
+ private:
+  // If the channel has ended, nothing comes of it.
+  void send(const std::vector<uint64_t>& timings) const {
+    (void)comm_->agreement().pool(ended_.block.topic, timings);
+  }
+
+  std::shared_ptr<CommState> comm_;
+  StepSelections::Ended ended_;
+  Clock::time_point deadline_ = Clock::now() + kBlockPatience;
+};
+
+// Without events a rank's timings are those of its host.
+void open(const CommState& comm, StepSelection& selection, const std::string& name,
+          SendingFigures& figures) {
+  if (selection.isOpen()) return;
+  const RelaxedCapture relaxed(*comm.resources.device);
+  const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
+  if (const auto made = selection.open(*comm.resources.device, name, figures); !made.ok())
+    CINCH_WARN("POLICY", "%s is timed by the host's clock: %s", name.c_str(),
+               made.error().message.c_str());
+}
+
+Result<void> beginPeriod(CommState& comm, StepSelection& selection, uint64_t call,
+                         CUstream_st* stream) {
+  const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
+  return selection.beginPeriod(comm.decisions, call, stream);
+}
+
+bool hasPlace(const CommState::Decision& decision) {
+  return decision.place.kind != Place::Kind::unknown;
+}
+
+// How many calls of the slot were compressed, as its audits count them.
+bool isAudited(const Slot& slot) {
+  return slot.checkup && slot.checkup->schedule.examines(slot.made.nCompressed);
+}
+
+// How the slot begins takes effect at its first call, and may be so that no call may be stateless.
+bool isFirst(const Slot& slot) {
+  return slot.checkup && slot.checkup->schedule.hasOpening && slot.made.nCompressed == 0;
+}
+
+Sending sendingOf(const Slot& slot, const StepMode& mode) {
+  if (mode.sending == Sending::plain || slot.plan.inputBytes() < mode.minBytes)
+    return Sending::plain;
+  const bool mayBeStateless =
+      slot.mayBeStateless(slot.made.nCalls) && !isAudited(slot) && !isFirst(slot);
+  return mode.sending == Sending::stateless && mayBeStateless ? Sending::stateless : Sending::full;
+}
+
+void count(Slot& slot, Sending sending) {
+  SlotCalls& made = slot.made;
+  if (sending != Sending::plain) ++made.nCompressed;
+  if (sending == Sending::full) {
+    if (made.nCalls > made.lastFull + kResidualLife) slot.dropResiduals();
+    made.lastFull = made.nCalls;
+  }
+  ++made.nCalls;
+}
+
+}  // namespace
+
+Result<void> followPeriods(CommState& comm, const CommState::Decision& decision,
+                           CUstream_st* stream) {
+  if (!comm.selections.isOn || !hasPlace(decision)) return {};
+  StepSelection& steps = comm.selections.ofSteps;
+  comm.selections.touch(steps);
+  if (!steps.startsPeriod(decision.place, decision.periodCalls)) return {};
+  if (!steps.hasBegun()) {
+    if (!steps.wasReady()) return {};
+    open(comm, steps, comm.name, *comm.selections.figures);
+    steps.begin(comm.selectorOptions());
+  }
+  return beginPeriod(comm, steps, decision.number, stream);
+}
+
+Result<CallMode> chooseMode(CommState& comm, const CommState::Decision& decision, bool isReady,
+                            CUstream_st* stream) {
+  CallMode mode{.sending = isReady ? Sending::full : Sending::plain};
+  if (!comm.selections.isOn) return mode;
+  StepSelection* selection = &comm.selections.ofSteps;
+  if (hasPlace(decision)) selection->noteReadiness(isReady);
+  if (decision.slot == nullptr) return mode;
+  Slot& slot = *decision.slot;
+  mode.slot = &slot;
+  if (!hasPlace(decision) && isReady) {
+    selection = &comm.selections.ofCalls(slot.identity);
+    comm.selections.touch(*selection);
+    open(comm, *selection, slot.name, slot.stats->sending);
+    if (!selection->hasBegun()) selection->begin(comm.selectorOptions());
+    CINCH_TRY(beginPeriod(comm, *selection, decision.number, stream));
+  }
+  if (isReady) mode.sending = sendingOf(slot, selection->mode());
+  count(slot, mode.sending);
+  return mode;
+}
+
+void confirm(const std::shared_ptr<CommState>& comm) {
+  comm->confirm();
+  std::vector<StepSelections::Ended> ended;
+  comm->selections.commit(ended);
+  if (comm->decisions.isReplayed()) return;
+  for (const StepSelections::Ended& block : ended) {
+    const BlockToReduce task(comm, block);
+    if (!runInBackground([task] { return task.tryToEnd(); })) task.sendNone();
+  }
+}
+
+void takeBack(CommState& comm, const Signature& signature, const CallMode& mode) {
+  comm.takeBack(signature);
+  comm.selections.takeBack();
+  if (mode.isNumbered && !comm.decisions.takeBack())
+    comm.fail(errorf(Status::invalidUsage,
+                     "%s: a call was refused, or only simulated, with which the ranks had begun to "
+                     "go on in another way",
+                     describe(signature).c_str()));
+  if (mode.slot == nullptr) return;
+  SlotCalls& made = mode.slot->made;
+  --made.nCalls;
+  if (mode.sending != Sending::plain) --made.nCompressed;
+}
+
+}  // namespace cinch

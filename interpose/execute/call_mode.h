@@ -1,0 +1,33 @@
+// How each call is sent: plain, or compressed and how. policy/selector/selector.h says why.
+#pragma once
+
+#include <memory>
+
+#include "interpose/comm/comm_state.h"
+
+namespace cinch {
+
+struct CallMode {
+  Slot* slot = nullptr;  // whose calls are counted; null: it is compressed whatever that costs
+  Sending sending = Sending::full;
+  bool isNumbered = false;  // the call is
+
+  bool isStateless() const { return sending == Sending::stateless; }
+};
+
+// A numbered call is about to be made on `stream`: where it begins a period, that is timed from
+// here on, and how it is sent is settled. An error means that the communicator cannot be used.
+Result<void> followPeriods(CommState& comm, const CommState::Decision& decision,
+                           CUstream_st* stream);
+
+// The same call is ready to be compressed, or is getting ready: that is the same on all ranks.
+Result<CallMode> chooseMode(CommState& comm, const CommState::Decision& decision, bool isReady,
+                            CUstream_st* stream);
+
+// All counted calls of `comm` took place.
+void confirm(const std::shared_ptr<CommState>& comm);
+// The last one, which had this mode, did not. The communicator fails if it is too late to make it
+// again as the other ranks will.
+void takeBack(CommState& comm, const Signature& signature, const CallMode& mode);
+
+}  // namespace cinch
