@@ -44,7 +44,8 @@ class Communicator:
     """This rank's communicator with one stream; collectives are waited for."""
 
     def __init__(self, rank, ranks, id_file):
-        self._cuda, self._nccl = _Library("libcudart.so.13"), _Library("libnccl.so.2")
+        self.cuda = self._cuda = _Library("libcudart.so.13")
+        self._nccl = _Library("libnccl.so.2")
         self.rank, self.ranks = rank, ranks
         self._stream, self._comm = ctypes.c_void_p(), ctypes.c_void_p()
         self._cuda.cudaStreamCreate(ctypes.byref(self._stream))
@@ -73,6 +74,17 @@ class Communicator:
             send, received, ctypes.c_size_t(count), _NAMED_TYPES[kind], _SUM, self._comm, self._stream
         )
         self._cuda.cudaStreamSynchronize(self._stream)
+
+    @property
+    def stream(self):
+        """On which collectives are; those of all_reduce() are not waited for."""
+        return self._stream
+
+    def all_reduce(self, memory, count):
+        """Of fp32 values, in place."""
+        self._nccl.ncclAllReduce(
+            memory, memory, ctypes.c_size_t(count), _NAMED_TYPES["fp32"], _SUM, self._comm, self._stream
+        )
 
     def broadcast(self, values):
         """Replaces them by those of rank 0."""
