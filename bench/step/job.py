@@ -55,6 +55,8 @@ def _command(network, rank, ranks_per_host, folder, arguments):
     } | arguments
     words = [NUMPY_PYTHON, "-B", str(_PROGRAM)]
     words += [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    # Else two runs of the same differ by half, as the scheduler has put their threads.
+    words = ["taskset", "-c", str(rank % os.cpu_count()), *words]
     return network.command(rank // ranks_per_host, words)
 
 
