@@ -98,6 +98,19 @@ Result<std::optional<CommDecisions::Bytes>> CommDecisions::take(uint64_t topic, 
   return awaited;
 }
 
+Result<const CommDecisions::Bytes*> CommDecisions::read(uint64_t topic, uint64_t call) {
+  const bool waits = waits_ && !isReplayed();
+  const auto isThere = [&] { return waits ? inForce_.contains(topic) : isInForce(topic, call); };
+  if (!isThere() && waits) {
+    auto awaited = awaitNow(topic);
+    CINCH_TRY(awaited);
+    if (!awaited.value()) return nullptr;
+    plan_.note({call, topic, *awaited.value()});
+    inForce_.insert_or_assign(topic, Effect{call, std::move(*awaited.value())});
+  }
+  return isThere() ? &inForce_.at(topic).bytes : nullptr;
+}
+
 // Whether or not it is in force: all ranks ask at the same call.
 Result<std::optional<CommDecisions::Bytes>> CommDecisions::awaitNow(uint64_t topic) {
   const std::chrono::seconds time(processParams().params.voteTimeout);

@@ -47,6 +47,9 @@ class CommDecisions {
   // What has been decided on `topic`, where that is in force at `call`; once. An error only where
   // calls wait: others may know what this rank does not.
   Result<std::optional<Bytes>> take(uint64_t topic, uint64_t call);
+  // The same, which stays there: what rests on it alone may be taken back, and comes again.
+  Result<const Bytes*> read(uint64_t topic, uint64_t call);
+  void forget(uint64_t topic) { inForce_.erase(topic); }
   // The outcome of a vote. Where it is replayed, all ranks have voted yes now, too: that is waited
   // for. An error where it cannot be known.
   Result<std::optional<VoteOutcome>> takeVote(uint64_t topic, uint64_t call);

@@ -183,8 +183,6 @@ CommState::Decision CommState::decideCounted(const Signature& signature, const v
   Decision decision{cinch::decide(params_, facts_, signature, history), nullptr, true, 0, &call};
   decision.place = place;
   decision.periodCalls = periodCalls;
-  if (place.kind == Place::Kind::unknown && isLarge(params_, facts_, signature))
-    selections.ofSteps.setAtypical();
   const bool isNamed = history.rule != nullptr && history.rule->isGradient;
   // What the user calls a gradient is one. A period that goes on after a surprise is measured while
   // its position is being found.
@@ -231,6 +229,7 @@ void CommState::hear(const Signature& signature, const void* received_dev, CUstr
 void CommState::takeBack(const Signature& signature) {
   signatures_.takeBack(signature);
   steps_.takeBack();
+  selections.takeBack();
 }
 
 // Where the signature alone is the slot, nothing is learned. Only large reductions have a slot of
@@ -357,19 +356,23 @@ std::unique_ptr<Checkup> CommState::makeCheckup(const CollectivePlan& plan, cons
   return checkup;
 }
 
-// A threshold is of use where it tells some calls from others.
+// From what is the same on all ranks: not from the slots, of which one that has simulated a group
+// may have more. A threshold is of use where it tells some calls from others.
 Selector::Options CommState::selectorOptions() const {
   constexpr std::array<uint64_t, 2> kThresholds = {1 << 20, 8 << 20};
-  Selector::Options options{.seed = selections.seed};
-  const auto isBelow = [](uint64_t bytes) {
-    return [bytes](const auto& slot) { return slot->plan.inputBytes() < bytes; };
-  };
-  for (size_t i = 0; i < kThresholds.size(); ++i)
-    if (std::ranges::any_of(slots_, isBelow(kThresholds[i])) &&
-        !std::ranges::all_of(slots_, isBelow(kThresholds[i])))
-      options.thresholds[i] = kThresholds[i];
-  options.hasStateless =
-      std::ranges::any_of(slots_, [](const auto& slot) { return slot->statelessPlan.has_value(); });
+  Selector::Options options{.seed = selections.seed, .hasStateless = hasStatelessCalls(params_)};
+  const TrainingStep step = steps_.sequence().step();
+  for (size_t i = 0; i < kThresholds.size(); ++i) {
+    bool hasBelow = false, hasOthers = false;
+    for (const TrainingStep::Call& call : step.calls) {
+      const bool isOfShards = call.signature.kind == CallKind::reduceScatter;
+      const uint64_t values =
+          call.signature.count * (isOfShards ? static_cast<uint64_t>(nRanks) : 1);
+      const bool isBelow = values * bytesOf(call.signature.dataType) < kThresholds[i];
+      if (call.isReduction) (isBelow ? hasBelow : hasOthers) = true;
+    }
+    if (hasBelow && hasOthers) options.thresholds[i] = kThresholds[i];
+  }
   return options;
 }
 
@@ -469,6 +472,7 @@ ncclResult_t CommState::fail(const Error& error) {
 
 void CommState::confirm() {
   steps_.commit();
+  selections.commit(decisions);
   decisions.confirm();
 }
 

@@ -36,17 +36,16 @@ Result<void> StepSelection::open(const DeviceTable& device, const std::string& n
 bool StepSelection::startsPeriod(const Place& place, uint64_t periodCalls) {
   isChanged_ = true;
   Step& step = now_.step;
-  const bool isSame = step.last && step.periodCalls == periodCalls;
-  if (!isSame) {
+  if (!step.last || step.periodCalls != periodCalls) {
     if (now_.selector) now_.nBlocks = now_.selector->upcoming();
     now_.selector.reset();
     now_.mode = {};
     step = {.periodCalls = periodCalls};
-  } else if (step.last->epoch != place.epoch) {
-    now_.isAtypical = true;
   }
-  const bool starts =
-      !step.last || step.last->epoch != place.epoch || place.position <= step.last->position;
+  const bool isBroken = step.last && step.last->epoch != place.epoch;
+  // The one that it came in, and the one in which the place was found again.
+  if (isBroken) step.nBroken = 2;
+  const bool starts = !step.last || isBroken || place.position <= step.last->position;
   step.last = place;
   if (starts) endPeriod();
   return starts;
@@ -65,39 +64,56 @@ void StepSelection::endPeriod() {
   step.nPartlyReady = hadReady && hadUnready ? step.nPartlyReady + 1 : 0;
   const bool isForGood = step.nPartlyReady >= kPartlyReadyFor;
   step.wasReady = hadReady && (!hadUnready || isForGood);
-  now_.isAtypical = now_.isAtypical || (hadUnready && !isForGood);
+  now_.isAtypical = (hadUnready && !isForGood) || step.nBroken > 0;
+  if (step.nBroken > 0) --step.nBroken;
 }
 
 void StepSelection::begin(Selector::Options options) {
   options.firstBlock = now_.nBlocks;
   now_.selector.emplace(options);
   now_.isAtypical = false;
+  report({});
 }
 
-Result<void> StepSelection::beginPeriod(CommDecisions& decisions, uint64_t call, void* stream) {
+Result<std::optional<BlockTimings>> StepSelection::beginPeriod(CommDecisions& decisions,
+                                                               const PeriodStart& start) {
   isChanged_ = true;
-  CINCH_TRY(receive(decisions, call));
+  CINCH_TRY(receive(decisions, start.call));
   State& now = now_;
   if (std::exchange(now.isAtypical, false)) now.atypical |= 1u << now.sample;
   const Selector::Period period = now.selector->next();
   now.mode = period.mode;
-  if (!period.sample) return {};
-  if (period.ended)
-    ended_.push_back({topicOfBlock(period.ended->block), period.ended->block, now.firstMark,
-                      period.ended->nSamples, now.nPerSample, now.atypical});
+  if (!period.sample) return std::optional<BlockTimings>();
+  // What a group holds is enqueued when it ends: between two marks in it there is nothing.
+  if (start.group != 0 && start.group == now.markedGroup) now.atypical |= 1u << now.sample;
+  now.markedGroup = start.group;
+  std::optional<BlockTimings> ended;
+  if (period.ended && period.ended->block >= nGiven_) {
+    ended = {topicOfBlock(period.ended->block),
+             period.ended->block,
+             now.firstMark,
+             period.ended->nSamples,
+             now.nPerSample,
+             now.atypical};
+    nGiven_ = period.ended->block + 1;
+  }
+  if (!decisions.isReplayed()) mark(period, start);
+  return ended;
+}
+
+void StepSelection::mark(const Selector::Period& period, const PeriodStart& start) {
+  State& now = now_;
   now.sample = *period.sample;
   if (now.sample == 0) {
     now.firstMark = now.nMarks;
     now.nPerSample = period.nPeriods;
     now.atypical = 0;
   }
-  if (!decisions.isReplayed()) timer_.mark(now.nMarks, stream);
-  ++now.nMarks;
+  // The end of the block before, too.
+  if (period.isTimed || period.ended) timer_.mark(now.nMarks++, start.stream);
   // A thread may drive several ranks in turn, whose calls wait for the block before this one when
   // the next one begins: it is on its way then, whatever has not ended.
-  const bool isLast = now.sample + 1 == kBlockSamples;
-  if (decisions.callsWait() && isLast) late_.store(period.block);
-  return {};
+  if (now.sample + 1 == period.nSamples) late_.store(period.block);
 }
 
 uint64_t StepSelection::topicOfBlock(uint64_t block) const {
@@ -110,26 +126,18 @@ Result<void> StepSelection::receive(CommDecisions& decisions, uint64_t call) {
   const StepMode before = selector.summary().mode;
   bool hasReceived = false;
   for (const uint64_t block : selector.awaited()) {
-    const bool isDue = !decisions.callsWait() || selector.upcoming() >= block + 2;
-    if (block == kNoBlock || !isDue) continue;
-    const auto received = receiveBlock(decisions, call, block);
-    CINCH_TRY(received);
-    hasReceived = hasReceived || received.value();
+    if (block == kNoBlock) break;
+    if (decisions.callsWait() && selector.upcoming() < block + 2) continue;
+    const uint64_t topic = topicOfBlock(block);
+    const auto reduced = decisions.read(topic, call);
+    CINCH_TRY(reduced);
+    if (reduced.value() == nullptr) continue;
+    selector.receive(block, leastOf(*reduced.value()));
+    received_.push_back(topic);
+    hasReceived = true;
   }
   if (hasReceived) report(before);
   return {};
-}
-
-Result<bool> StepSelection::receiveBlock(CommDecisions& decisions, uint64_t call, uint64_t block) {
-  auto known = std::ranges::find(received_, block, &Received::block);
-  if (known == received_.end()) {
-    const auto reduced = decisions.take(topicOfBlock(block), call);
-    CINCH_TRY(reduced);
-    if (!reduced.value()) return false;
-    known = received_.insert(known, {block, leastOf(*reduced.value())});
-  }
-  now_.selector->receive(block, known->least);
-  return true;
 }
 
 void StepSelection::report(const StepMode& before) const {
@@ -154,18 +162,17 @@ void StepSelection::report(const StepMode& before) const {
              milliseconds(Sending::stateless), milliseconds(Sending::full));
 }
 
-void StepSelection::commit(std::vector<BlockTimings>& ended) {
+void StepSelection::commit(CommDecisions& decisions) {
   if (!std::exchange(isChanged_, false)) return;
   made_ = now_;
-  ended.insert(ended.end(), ended_.begin(), ended_.end());
-  ended_.clear();
+  for (const uint64_t topic : received_) decisions.forget(topic);
   received_.clear();
 }
 
 void StepSelection::takeBack() {
   if (!std::exchange(isChanged_, false)) return;
   now_ = made_;
-  ended_.clear();
+  received_.clear();
 }
 
 bool StepSelection::isPending(const BlockTimings& block) const {
@@ -195,12 +202,8 @@ void StepSelections::touch(StepSelection& selection) {
   if (std::ranges::find(touched_, &selection) == touched_.end()) touched_.push_back(&selection);
 }
 
-void StepSelections::commit(std::vector<Ended>& ended) {
-  for (StepSelection* selection : touched_) {
-    selection->commit(blocks_);
-    for (const BlockTimings& block : blocks_) ended.push_back({selection, block});
-    blocks_.clear();
-  }
+void StepSelections::commit(CommDecisions& decisions) {
+  for (StepSelection* selection : touched_) selection->commit(decisions);
   touched_.clear();
 }
 

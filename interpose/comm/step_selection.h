@@ -30,13 +30,20 @@ struct BlockTimings {
   uint32_t atypical;  // samples, as bits, that are not to count
 };
 
+// Where a period begins.
+struct PeriodStart {
+  uint64_t call;   // its number
+  void* stream;    // on which it is about to be enqueued
+  uint64_t group;  // the thread's outermost NCCL group, by number; 0: none
+};
+
 class StepSelection {
  public:
   // `identity` tells its topics from others' of the communicator; the same on all ranks.
   explicit StepSelection(uint64_t identity) : identity_(identity) {}
 
   // Makes the events of its timer, and shows what it finds in the report and, as `name`, in the
-  // log. Once, and not on the call path.
+  // log. Once.
   Result<void> open(const DeviceTable& device, const std::string& name, SendingFigures& figures);
   bool isOpen() const { return figures_ != nullptr; }
 
@@ -50,16 +57,15 @@ class StepSelection {
 
   bool hasBegun() const { return now_.selector.has_value(); }
   void begin(Selector::Options options);
-  // The call of that number begins the next period. Receives what is in force from it on.
-  Result<void> beginPeriod(CommDecisions& decisions, uint64_t call, void* stream);
+  // The next period begins. Receives what is in force from it on. Gives a block that has ended with
+  // it, each once, though its calls may be taken back.
+  Result<std::optional<BlockTimings>> beginPeriod(CommDecisions& decisions,
+                                                  const PeriodStart& start);
   // Of the period under way; plain before begin().
   const StepMode& mode() const { return now_.mode; }
-  // The period under way is not like others.
-  void setAtypical() { now_.isAtypical = true; }
 
-  // All calls since the last commit() or takeBack() were made, or were not. commit() appends the
-  // blocks that have ended with them.
-  void commit(std::vector<BlockTimings>& ended);
+  // All calls since the last commit() or takeBack() were made, or were not.
+  void commit(CommDecisions& decisions);
   void takeBack();
 
   // From any thread: whether a block's timings are wanted at once, and those that are known.
@@ -72,6 +78,7 @@ class StepSelection {
   struct Step {
     std::optional<Place> last{};  // of its calls
     uint64_t periodCalls = 0;
+    uint32_t nBroken = 0;                       // periods, this one on, that a surprise has cut
     bool hasReady = false, hasUnready = false;  // calls
     uint32_t nPartlyReady = 0;                  // periods in a row that had both
     bool wasReady = false;                      // the last one
@@ -82,22 +89,17 @@ class StepSelection {
     Step step{};
     uint64_t nBlocks = 0;  // numbers that are used up
     uint64_t nMarks = 0;
-    uint64_t firstMark = 0;   // of the block,
-    uint32_t nPerSample = 1;  // periods,
-    uint32_t sample = 0;      // which is under way,
-    uint32_t atypical = 0;    // samples, as bits
-    bool isAtypical = false;  // the period
-  };
-  // Timings that were received since the last commit: nobody is given them twice, and a call that
-  // did not take place comes again.
-  struct Received {
-    uint64_t block;
-    std::vector<uint64_t> least;
+    uint64_t firstMark = 0;    // of the block,
+    uint32_t nPerSample = 1;   // periods,
+    uint32_t sample = 0;       // which is under way,
+    uint32_t atypical = 0;     // samples, as bits
+    bool isAtypical = false;   // the period
+    uint64_t markedGroup = 0;  // in which the last mark was made
   };
   void endPeriod();
+  void mark(const Selector::Period& period, const PeriodStart& start);
   uint64_t topicOfBlock(uint64_t block) const;
   Result<void> receive(CommDecisions& decisions, uint64_t call);
-  Result<bool> receiveBlock(CommDecisions& decisions, uint64_t call, uint64_t block);
   void report(const StepMode& before) const;
 
   const uint64_t identity_;
@@ -105,10 +107,10 @@ class StepSelection {
   SendingFigures* figures_ = nullptr;
   StepTimer timer_;
   State now_, made_;
-  bool isChanged_ = false;  // since the last commit
-  std::vector<BlockTimings> ended_;
-  std::vector<Received> received_;
-  std::atomic<uint64_t> late_{0};  // blocks below it
+  bool isChanged_ = false;          // since the last commit
+  std::vector<uint64_t> received_;  // topics, likewise
+  uint64_t nGiven_ = 0;             // blocks below it were given
+  std::atomic<uint64_t> late_{0};   // blocks below it are
 };
 
 // Those of one communicator.
@@ -124,18 +126,13 @@ class StepSelections {
   StepSelection& ofCalls(uint64_t slotIdentity);
   // Something is about to happen to `selection`, which lives as long as this.
   void touch(StepSelection& selection);
-  struct Ended {
-    const StepSelection* selection;
-    BlockTimings block;
-  };
   // As those of StepSelection, of all that were touched.
-  void commit(std::vector<Ended>& ended);
+  void commit(CommDecisions& decisions);
   void takeBack();
 
  private:
   std::unordered_map<uint64_t, std::unique_ptr<StepSelection>> ofCalls_;
   std::vector<StepSelection*> touched_;
-  std::vector<BlockTimings> blocks_;
 };
 
 }  // namespace cinch

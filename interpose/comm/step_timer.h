@@ -14,13 +14,8 @@ namespace cinch {
 class StepTimer {
  public:
   static constexpr size_t kMarks = 64;
-  using HostClock = uint64_t (*)();  // ns, of no day
 
-  static uint64_t steadyNow();
-
-  explicit StepTimer(HostClock now = steadyNow) : now_(now) {}
-
-  // Not on the call path. Without events the host's clock counts alone.
+  // Makes the events, without which nothing is timed here: this rank's timings do not count then.
   Result<void> allocate(const DeviceTable& device);
 
   // Now, on `stream`, whose device is current: mark `number`, which may be made again.
@@ -34,12 +29,10 @@ class StepTimer {
  private:
   struct Mark {
     Event event;
-    std::atomic<uint64_t> hostTime{0};
     std::atomic<uint64_t> number{UINT64_MAX};  // while it is that one
   };
   const Mark& markOf(uint64_t number) const { return marks_[number % kMarks]; }
 
-  HostClock now_;
   std::array<Mark, kMarks> marks_;
 };
 

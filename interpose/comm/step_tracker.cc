@@ -98,6 +98,7 @@ void StepTracker::takeBack() {
   listGathers_.takeBack();
   sequence_.takeBack();
   if (exam_) exam_->takeBack();
+  learned_ = 0;
   // Another period may get its number.
   if (exam_ && exam_->period > sequence().learned()) closeExam();
 }

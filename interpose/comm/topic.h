@@ -15,7 +15,7 @@ enum class Subject : uint64_t {
   connection,
   evidence,  // whether a site of the step is a gradient
   closing,   // that it is none any more
-  times,     // of one round of a slot
+  times,     // of one block of training steps, or of a slot's calls
   precision  // of a slot, after an examined call
 };
 

@@ -20,48 +20,52 @@ constexpr uint64_t kResidualLife = 16;
 // The timings of one block of this rank's, on their way to the other ranks.
 class BlockToReduce {
  public:
-  BlockToReduce(std::shared_ptr<CommState> comm, const StepSelections::Ended& ended)
-      : comm_(std::move(comm)), ended_(ended) {}
+  BlockToReduce(std::shared_ptr<CommState> comm, const StepSelection& selection,
+                const BlockTimings& block)
+      : comm_(std::move(comm)), selection_(&selection), block_(block) {}
 
   // False where some are not known yet, and may still be waited for.
   bool tryToEnd() const {
     useDevice(*comm_->resources.device, comm_->resources.cudaDevice);
     const RelaxedCapture relaxed(*comm_->resources.device);
-    const auto& [selection, block] = ended_;
     const bool mayWait =
-        !selection->isLate(block) && !comm_->hasFailed() && Clock::now() < deadline_;
-    if (mayWait && selection->isPending(block)) return false;
-    send(selection->timingsOf(block));
+        !selection_->isLate(block_) && !comm_->hasFailed() && Clock::now() < deadline_;
+    if (mayWait && selection_->isPending(block_)) return false;
+    send(selection_->timingsOf(block_));
     return true;
   }
-  void sendNone() const { send(std::vector<uint64_t>(ended_.block.nSamples, kNotTimed)); }
+  void sendNone() const { send(std::vector<uint64_t>(block_.nSamples, kNotTimed)); }
 
  private:
   // If the channel has ended, nothing comes of it.
   void send(const std::vector<uint64_t>& timings) const {
-    (void)comm_->agreement().pool(ended_.block.topic, timings);
+    (void)comm_->agreement().pool(block_.topic, timings);
   }
 
   std::shared_ptr<CommState> comm_;
-  StepSelections::Ended ended_;
+  const StepSelection* selection_;  // of its communicator, and lives as long
+  BlockTimings block_;
   Clock::time_point deadline_ = Clock::now() + kBlockPatience;
 };
 
-// Without events a rank's timings are those of its host.
 void open(const CommState& comm, StepSelection& selection, const std::string& name,
           SendingFigures& figures) {
   if (selection.isOpen()) return;
   const RelaxedCapture relaxed(*comm.resources.device);
   const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
   if (const auto made = selection.open(*comm.resources.device, name, figures); !made.ok())
-    CINCH_WARN("POLICY", "%s is timed by the host's clock: %s", name.c_str(),
-               made.error().message.c_str());
+    CINCH_WARN("POLICY", "%s is not timed here: %s", name.c_str(), made.error().message.c_str());
 }
 
-Result<void> beginPeriod(CommState& comm, StepSelection& selection, uint64_t call,
-                         CUstream_st* stream) {
-  const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
-  return selection.beginPeriod(comm.decisions, call, stream);
+Result<void> beginPeriod(const std::shared_ptr<CommState>& comm, StepSelection& selection,
+                         const PeriodStart& start) {
+  const CurrentDevice current(*comm->resources.device, comm->resources.cudaDevice);
+  const auto ended = selection.beginPeriod(comm->decisions, start);
+  CINCH_TRY(ended);
+  if (!ended.value() || comm->decisions.isReplayed()) return {};
+  const BlockToReduce task(comm, selection, *ended.value());
+  if (!runInBackground([task] { return task.tryToEnd(); })) task.sendNone();
+  return {};
 }
 
 bool hasPlace(const CommState::Decision& decision) {
@@ -98,8 +102,9 @@ void count(Slot& slot, Sending sending) {
 
 }  // namespace
 
-Result<void> followPeriods(CommState& comm, const CommState::Decision& decision,
-                           CUstream_st* stream) {
+Result<void> followPeriods(const std::shared_ptr<CommState>& state,
+                           const CommState::Decision& decision, const PeriodStart& start) {
+  CommState& comm = *state;
   if (!comm.selections.isOn || !hasPlace(decision)) return {};
   StepSelection& steps = comm.selections.ofSteps;
   comm.selections.touch(steps);
@@ -109,11 +114,13 @@ Result<void> followPeriods(CommState& comm, const CommState::Decision& decision,
     open(comm, steps, comm.name, *comm.selections.figures);
     steps.begin(comm.selectorOptions());
   }
-  return beginPeriod(comm, steps, decision.number, stream);
+  return beginPeriod(state, steps, start);
 }
 
-Result<CallMode> chooseMode(CommState& comm, const CommState::Decision& decision, bool isReady,
-                            CUstream_st* stream) {
+Result<CallMode> chooseMode(const std::shared_ptr<CommState>& state,
+                            const CommState::Decision& decision, bool isReady,
+                            const PeriodStart& start) {
+  CommState& comm = *state;
   CallMode mode{.sending = isReady ? Sending::full : Sending::plain};
   if (!comm.selections.isOn) return mode;
   StepSelection* selection = &comm.selections.ofSteps;
@@ -125,28 +132,18 @@ Result<CallMode> chooseMode(CommState& comm, const CommState::Decision& decision
     selection = &comm.selections.ofCalls(slot.identity);
     comm.selections.touch(*selection);
     open(comm, *selection, slot.name, slot.stats->sending);
-    if (!selection->hasBegun()) selection->begin(comm.selectorOptions());
-    CINCH_TRY(beginPeriod(comm, *selection, decision.number, stream));
+    if (!selection->hasBegun())
+      selection->begin({.seed = comm.selections.seed ^ slot.identity,
+                        .hasStateless = slot.statelessPlan.has_value()});
+    CINCH_TRY(beginPeriod(state, *selection, start));
   }
   if (isReady) mode.sending = sendingOf(slot, selection->mode());
   count(slot, mode.sending);
   return mode;
 }
 
-void confirm(const std::shared_ptr<CommState>& comm) {
-  comm->confirm();
-  std::vector<StepSelections::Ended> ended;
-  comm->selections.commit(ended);
-  if (comm->decisions.isReplayed()) return;
-  for (const StepSelections::Ended& block : ended) {
-    const BlockToReduce task(comm, block);
-    if (!runInBackground([task] { return task.tryToEnd(); })) task.sendNone();
-  }
-}
-
 void takeBack(CommState& comm, const Signature& signature, const CallMode& mode) {
   comm.takeBack(signature);
-  comm.selections.takeBack();
   if (mode.isNumbered && !comm.decisions.takeBack())
     comm.fail(errorf(Status::invalidUsage,
                      "%s: a call was refused, or only simulated, with which the ranks had begun to "

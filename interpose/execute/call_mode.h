@@ -15,19 +15,18 @@ struct CallMode {
   bool isStateless() const { return sending == Sending::stateless; }
 };
 
-// A numbered call is about to be made on `stream`: where it begins a period, that is timed from
-// here on, and how it is sent is settled. An error means that the communicator cannot be used.
-Result<void> followPeriods(CommState& comm, const CommState::Decision& decision,
-                           CUstream_st* stream);
+// A numbered call is about to be made: where it begins a period, that is timed from here on, and
+// how it is sent is settled. An error means that the communicator cannot be used.
+Result<void> followPeriods(const std::shared_ptr<CommState>& comm,
+                           const CommState::Decision& decision, const PeriodStart& start);
 
 // The same call is ready to be compressed, or is getting ready: that is the same on all ranks.
-Result<CallMode> chooseMode(CommState& comm, const CommState::Decision& decision, bool isReady,
-                            CUstream_st* stream);
+Result<CallMode> chooseMode(const std::shared_ptr<CommState>& comm,
+                            const CommState::Decision& decision, bool isReady,
+                            const PeriodStart& start);
 
-// All counted calls of `comm` took place.
-void confirm(const std::shared_ptr<CommState>& comm);
-// The last one, which had this mode, did not. The communicator fails if it is too late to make it
-// again as the other ranks will.
+// The last counted call of `comm`, which had this mode, did not take place. The communicator fails
+// if it is too late to make it again as the other ranks will.
 void takeBack(CommState& comm, const Signature& signature, const CallMode& mode);
 
 }  // namespace cinch

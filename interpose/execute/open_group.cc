@@ -261,7 +261,7 @@ ncclResult_t OpenGroup::launch() {
     countBack();
     return result;
   }
-  for (const Noted& noted : noted_) confirm(noted.comm);
+  for (const Noted& noted : noted_) noted.comm->confirm();
   for (const auto& [comm, signature, call] : passed_)
     comm->hear(signature, call.recv, call.stream, result);
   inOrderOfMembers(unready_);

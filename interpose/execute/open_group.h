@@ -21,6 +21,9 @@ namespace cinch {
 
 class OpenGroup {
  public:
+  // Of the thread's groups, from 1.
+  const uint64_t number = ++nMade();
+
   // The calling thread's open group of `real`; null where none is open. Groups of two NCCLs in one
   // process do not know of each other.
   static OpenGroup* of(const RealNccl& real);
@@ -93,6 +96,10 @@ class OpenGroup {
     std::vector<Waiting> waiting;
   };
 
+  static uint64_t& nMade() {
+    thread_local uint64_t n = 0;
+    return n;
+  }
   explicit OpenGroup(const RealNccl& real) : real_(&real) {}
   // The group of `real` if this was its outermost level; its thread then has none.
   static std::unique_ptr<OpenGroup> leave(const RealNccl& real);

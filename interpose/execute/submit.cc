@@ -66,11 +66,12 @@ Reason readiness(const std::shared_ptr<CommState>& state, const CommState::Decis
 
 // All ranks do this alike: whether a slot is ready, and which calls are captured, is the same on
 // all.
-Result<void> select(CommState& comm, Decided& decided, CUstream_st* stream) {
+Result<void> select(const std::shared_ptr<CommState>& comm, Decided& decided,
+                    const PeriodStart& start) {
   CommState::Decision& decision = decided.decision;
   const bool isReady = decision.reason == Reason::none;
   if (decision.captureId != 0 || !(isReady || decision.reason == Reason::preparing)) return {};
-  const auto mode = chooseMode(comm, decision, isReady, stream);
+  const auto mode = chooseMode(comm, decision, isReady, start);
   CINCH_TRY(mode);
   decided.mode = mode.value();
   if (isReady && decided.mode.sending == Sending::plain) decision.reason = Reason::slower;
@@ -92,6 +93,12 @@ ScatteredShard shardOf(const CommState& comm, const Collective& call, const Site
   return {&comm.resources, call.recv, call.count, exam.step->sharedFinding(exam.site)};
 }
 
+PeriodStart startAt(const CommState& comm, const CommState::Decision& decision,
+                    const Collective& call) {
+  const OpenGroup* group = OpenGroup::of(comm.real);
+  return {decision.number, call.stream, group == nullptr ? 0 : group->number};
+}
+
 Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) {
   CommState& comm = *state;
   const OpClass op = reduces(call.kind) ? comm.classOf(call.op, call.type) : OpClass::none;
@@ -100,7 +107,7 @@ Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) 
   CommState::Decision& decision = decided.decision;
   if (decision.isNumbered) {
     auto begun = beginNumbered(comm, decided.signature, decision);
-    if (begun.ok()) begun = followPeriods(comm, decision, call.stream);
+    if (begun.ok()) begun = followPeriods(state, decision, startAt(comm, decision, call));
     if (!begun.ok()) {
       // Nothing may pass, either: others may not, and an abort may have freed the communicator.
       comm.fail(begun.error());
@@ -111,7 +118,8 @@ Decided decide(const std::shared_ptr<CommState>& state, const Collective& call) 
   }
   if (decision.reason == Reason::none) {
     decision.reason = readiness(state, decision);
-    if (const auto done = select(comm, decided, call.stream); !done.ok()) comm.fail(done.error());
+    const auto done = select(state, decided, startAt(comm, decision, call));
+    if (!done.ok()) comm.fail(done.error());
   }
   decided.mode.isNumbered = decision.isNumbered;
   // NCCL says what is wrong with a call that lacks a buffer.
@@ -137,7 +145,7 @@ ncclResult_t compress(const std::shared_ptr<CommState>& comm, OpenGroup* group,
                  .exam = decided.decision.exam,
                  .number = decided.decision.number};
   if (group == nullptr) {
-    confirm(comm);
+    comm->confirm();
     return Batch({&item, 1}, comm->real).run(false);
   }
   group->defer(std::move(item));
@@ -154,7 +162,7 @@ ncclResult_t passNow(const std::shared_ptr<CommState>& comm, const Decided& deci
     if (decision.counted) takeBack(*comm, decided.signature, decided.mode);
     return result;
   }
-  confirm(comm);
+  comm->confirm();
   comm->hear(decided.signature, call.recv, call.stream, result);
   if (!isMeasured(decision)) return result;
   BatchItem item = unreadyItem(comm, decision, call);

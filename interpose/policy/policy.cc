@@ -169,6 +169,10 @@ Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_
   return coding;
 }
 
+bool hasStatelessCalls(const Params& params) {
+  return params.codec == kAutoCodec;
+}
+
 const codec::CodecInfo& statelessCodec() {
   return *kPlacedStatelessCodec;
 }

@@ -79,6 +79,8 @@ Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_
 // Of stateless calls of a known position: coded in little time, since nothing is rotated, and with
 // a third of the error that adaptive precision aims at (that of h3), so that no feedback is needed.
 const codec::CodecInfo& statelessCodec();
+// Whether some calls may be stateless, which only those are that could be adaptive.
+bool hasStatelessCalls(const Params& params);
 
 // True for a call that marks a new layout of the buckets to come, as PyTorch DDP's integer
 // broadcasts of bucket order do: residuals must not outlive it.

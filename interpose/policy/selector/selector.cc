@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <utility>
 
 namespace cinch {
@@ -13,6 +14,8 @@ constexpr int64_t kNoLog = INT64_MIN;
 // A sample: long enough for a gain of 2 % to be seen beside the tenths of a millisecond that a
 // wake-up of the program or a switch between two schedules takes.
 constexpr uint64_t kSampleTime = 25'000'000;  // ns
+// While nothing is compared: a round of the ranks' control threads is paid for by more.
+constexpr uint64_t kRestingTime = 4 * kSampleTime;
 // What is worth a change, and what is not noise: 2 %.
 constexpr int64_t kWorthwhile = 1872;
 // In halves of a standard error of the mean. Where compressed periods are truly 10 % slower, and
@@ -56,6 +59,19 @@ bool isHeads(uint64_t seed, uint64_t number) {
   return mixed >> 63 != 0;
 }
 
+// What is off by more than a factor of two, as by a checkpoint, counts as that.
+int64_t within(int64_t bound, int64_t value) {
+  return std::clamp(value, -bound, bound);
+}
+
+// Of at least one: the middle, which a pause in one sample does not move.
+int64_t medianOf(std::array<int64_t, kBlockSamples> logs) {
+  std::ranges::sort(logs, std::greater());  // kNoLog last
+  const auto n =
+      static_cast<size_t>(std::ranges::count_if(logs, [](int64_t log) { return log != kNoLog; }));
+  return (logs[(n - 1) / 2] + logs[n / 2]) / 2;
+}
+
 // |distance| > `sds` standard errors of a mean of `n`.
 bool isBeyond(int64_t distance, int64_t sds, int64_t spread, int64_t n) {
   return distance * distance * n > sds * spread * sds * spread;
@@ -85,6 +101,8 @@ Selector::Period Selector::next() {
   period.mode = current_.block.mode;
   period.block = current_.block.number;
   period.nPeriods = current_.block.nPeriods;
+  period.nSamples = current_.block.nSamples;
+  period.isTimed = current_.block.isTimed;
   return period;
 }
 
@@ -100,7 +118,8 @@ Selector::Block Selector::blockToBegin() {
   // Where timings no longer come, what is sent stays so.
   const bool areTimingsComing = nOpen_ < kMaxAwaited / 2;
   if (phase_ == Phase::resting && number >= rest_.until && areTimingsComing) examine();
-  const uint64_t nPeriods = kSampleTime / valueOf(level_.scale) + 1;
+  const uint64_t time = phase_ == Phase::resting ? kRestingTime : kSampleTime;
+  const uint64_t nPeriods = time / valueOf(level_.scale) + 1;
   // Half of the room is for the blocks of a round.
   Block block{.number = number,
               .mode = incumbent_,
@@ -156,32 +175,41 @@ void Selector::receive(uint64_t number, std::span<const uint64_t> least) {
   if (block->comparison == 0 || block->comparison != examination_.comparison) return;
   if (block->role != Role::probe) return receiveCompared(*block, logs);
   // What is done once is done in the first sample.
-  const bool isNear = logs[1] != kNoLog && !isFarSlower(logs[1] - level_.logs.mean(), 1);
-  return isNear ? enter(Phase::comparing) : leaveSlow();
+  if (logs[1] == kNoLog) return tryNext();
+  if (isFarSlower(logs[1] - level_.logs.mean(), 1)) return leaveSlow();
+  enter(Phase::comparing);
 }
 
 void Selector::receiveIncumbent(const Logs& logs) {
   const LogMoments block = momentsOf(logs);
   if (block.count() == 0) return;
-  level_.scale = block.mean();
+  level_.scale = medianOf(logs);
   if (phase_ == Phase::scaling) return enter(Phase::levelling);
   const bool wasOff = level_.off != 0;
-  if (hasDrifted(block)) return forgetAll();
-  if (wasOff) addTo(level_.logs, level_.held);
+  if (hasDrifted(logs)) return forgetAll();
+  if (wasOff) addToLevel(level_.held);
   level_.held = logs;
-  if (level_.off == 0) addTo(level_.logs, logs);
-  if (level_.logs.count() > kMaxLevel) level_.logs.fade();
+  if (level_.off == 0) addToLevel(logs);
   if (phase_ == Phase::levelling) examine();
+}
+
+void Selector::addToLevel(const Logs& logs) {
+  const int64_t usual = level_.logs.mean();
+  const bool isKnown = level_.logs.count() >= kEnoughForDrift;
+  for (const int64_t log : logs)
+    if (log != kNoLog) level_.logs.add(isKnown ? usual + within(kOctave, log - usual) : log);
+  if (level_.logs.count() > kMaxLevel) level_.logs.fade();
 }
 
 // Whether the incumbent takes another time than before. A block that is off may be noise, and does
 // not count before the next one says that it was.
-bool Selector::hasDrifted(const LogMoments& block) {
+bool Selector::hasDrifted(const Logs& logs) {
   if (level_.logs.count() < kEnoughForDrift) return false;
-  const int64_t distance = block.mean() - level_.logs.mean();
+  const int64_t distance = medianOf(logs) - level_.logs.mean();
   const int64_t spread = level_.logs.spread();
   if (std::abs(distance) > std::max(kFarOff, 5 * spread)) return true;
-  const bool isOff = std::abs(distance) > kOff && isBeyond(distance, 3, spread, block.count());
+  const bool isOff =
+      std::abs(distance) > kOff && isBeyond(distance, 3, spread, momentsOf(logs).count());
   const int off = !isOff ? 0 : distance > 0 ? 1 : -1;
   return std::exchange(level_.off, off) == off && off != 0;
 }
@@ -218,7 +246,7 @@ void Selector::judgeRound() {
     const Logs& own = examination_.round[i + i + 1 - challenger];
     for (size_t sample = 0; sample < kBlockSamples; ++sample)
       if (theirs[sample] != kNoLog && own[sample] != kNoLog)
-        known.ratios.add(orientation() * (theirs[sample] - own[sample]));
+        known.ratios.add(orientation() * within(kOctave, theirs[sample] - own[sample]));
   }
   ++known.nRounds;
   const int64_t gain = -orientation() * known.ratios.mean();

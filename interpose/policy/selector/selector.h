@@ -6,8 +6,8 @@
 // All periods of a block are sent alike. The ranks min-reduce the timings of each block over the
 // control channel (a rank that waits for others takes longer, and the last to come does not wait),
 // and all then follow from the same integers, applied at the same call, by the same integer
-// arithmetic. So they never part, and nobody waits for anybody: until the timings of a block are
-// there the incumbent is sent, which is plain at first.
+// arithmetic. So they never part: until the timings of a block are there the incumbent is sent,
+// which is plain at first.
 //
 //   scaling      the first block says how long a period is
 //   levelling    the next ones say how long it takes, sent as the incumbent
@@ -69,9 +69,11 @@ class Selector {
   struct Period {
     StepMode mode;
     uint64_t block;
-    std::optional<uint32_t> sample{};  // that begins with it, which ends the one before
-    uint32_t nPeriods = 1;             // of each sample of the block
-    std::optional<Ended> ended{};      // with it; its timings are to be min-reduced
+    std::optional<uint32_t> sample{};   // that begins with it, which ends the one before
+    uint32_t nPeriods = 1;              // of each sample of the block,
+    uint32_t nSamples = kBlockSamples;  // of which it has so many,
+    bool isTimed = false;               // which are to be timed
+    std::optional<Ended> ended{};       // with it; its timings are to be min-reduced
   };
   // The next period begins.
   Period next();
@@ -149,7 +151,8 @@ class Selector {
   bool isToBePlaced() const;
   std::optional<Block> close(uint64_t number);
   void receiveIncumbent(const Logs& logs);
-  bool hasDrifted(const LogMoments& block);
+  void addToLevel(const Logs& logs);
+  bool hasDrifted(const Logs& logs);
   void forgetAll();
   void leaveSlow();
   void receiveCompared(const Block& block, const Logs& logs);

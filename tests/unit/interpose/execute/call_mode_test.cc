@@ -125,6 +125,39 @@ TEST_F(CallModeTest, SlotsOfOneGroupAreSelectedApart) {
   }
 }
 
+// Their timings are on their way before the group ends, which they might wait for.
+TEST_F(CallModeTest, AGroupOfManyCallsOfOneSlotWaitsForNobody) {
+  callsTake(1, 3);
+  const Work work(ranks_, CallKind::allReduce, kCount);
+  getReady(work);
+  const auto begun = std::chrono::steady_clock::now();
+  for (const size_t nCalls : {1u, 9u, 16u, 64u, 3u, 40u, 8u, 8u, 8u})
+    ASSERT_EQ(test::runInGroup(std::vector<const Work*>(nCalls, &work)), ncclSuccess);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(30));
+  EXPECT_EQ(ranks_[0]->comm->health(), ncclSuccess);
+  EXPECT_EQ(work.received(0), work.received(1));
+}
+
+TEST_F(CallModeTest, ManyCallsAreTakenBackTogether) {
+  callsTake(1, 3);
+  const Work work(ranks_, CallKind::allReduce, kCount);
+  getReady(work);
+  plainOf(work, 20);
+  for (int group = 0; group < 5; ++group) {
+    const uint64_t nCalls = work.slot(0).made.nCalls;
+    test::groupStart();
+    for (int call = 0; call < 40; ++call) ASSERT_EQ(work.submit(), ncclSuccess);
+    forgetGroup();
+    for (const int rank : {0, 1}) {
+      EXPECT_EQ(work.slot(rank).made.nCalls, nCalls);
+      EXPECT_EQ(ranks_[static_cast<size_t>(rank)]->comm->health(), ncclSuccess);
+    }
+    plainOf(work, 7);
+  }
+  plainOf(work, 2 * kSelected);
+  EXPECT_EQ(plainOf(work, 20), 20u);
+}
+
 // A program may enqueue many calls before it lets the device go on.
 TEST_F(CallModeTest, NobodyWaitsForADeviceThatIsLate) {
   callsTake(1, 3);

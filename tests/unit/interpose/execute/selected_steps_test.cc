@@ -1,6 +1,7 @@
 // How training steps are sent: CINCH_WHEN=auto, and calls that have a place in the step.
 #include <gtest/gtest.h>
 
+#include "interpose/execute/open_group.h"
 #include "tests/unit/interpose/support/job.h"
 
 namespace cinch {
@@ -110,6 +111,26 @@ TEST_F(SelectedSteps, ASurpriseChangesNothingThatWasFound) {
   plainOf(8, {&first, &last});  // its place is found again, and what it reduces
   EXPECT_EQ(plainOf(20, {&first, &last}), 0u);
   EXPECT_EQ(figures(0).examinations.load(), nExaminations);
+}
+
+// On one rank alone, as NCCL allows, at any moment.
+TEST_F(SelectedSteps, ASimulatedGroupChangesNothing) {
+  callsTake(9, 1);
+  const Work first(ranks_, kAllReduce, kCount), last(ranks_, kAllReduce, kCount + 1);
+  broadcast(2 * kCount + 1);
+  plainOf(kToLearn + 4, {&first, &last});  // all are ready
+  for (uint32_t i = 0; i < kToSelect; ++i) {
+    test::groupStart();
+    EXPECT_EQ(first.part(1).submit(), ncclSuccess);
+    EXPECT_EQ(last.part(1).submit(), ncclSuccess);
+    EXPECT_EQ(first.part(1).submit(), ncclSuccess);
+    OpenGroup::forget(test::fakeRealTable());
+    fakeReal().recorded.clear();
+    fakeReal().depth = 0;
+    plainOf(1, {&first, &last});
+    ASSERT_EQ(ranks_[1]->comm->health(), ncclSuccess) << i;
+  }
+  EXPECT_EQ(plainOf(20, {&first, &last}), 0u);
 }
 
 TEST_F(SelectedSteps, AnotherStepIsExaminedAnew) {

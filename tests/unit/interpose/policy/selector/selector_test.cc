@@ -83,6 +83,40 @@ TEST(Selector, CostsAtMostFourPercent) {
       EXPECT_LE(meansOf(ratio, ratio, noise, 400).time, 1.04) << ratio << " " << noise;
 }
 
+// A checkpoint, or the turn of an epoch: one period in a hundred takes 20 s longer.
+TEST(Selector, APauseIsNoDrift) {
+  std::random_device device;
+  for (int i = 0; i < 20; ++i) {
+    uint64_t n = 0;
+    SimulatedJob job(
+        {.seed = device(), .hasStateless = true},
+        [&, time = takes(1.2, 1.2)](const StepMode& mode) {
+          return time(mode) + (++n % 100 == 0 ? 20'000 * kMillisecond : 0);
+        },
+        0.03);
+    job.steps(kSteps);
+    EXPECT_LE(job.selector.summary().nExaminations, 12u);
+    EXPECT_GE(job.share(Sending::plain), 0.97);
+  }
+}
+
+TEST(Selector, FindsASmallGainBesidePauses) {
+  std::random_device device;
+  double compressed = 0;
+  for (int i = 0; i < 40; ++i) {
+    uint64_t n = 0;
+    SimulatedJob job(
+        {.seed = device(), .hasStateless = true},
+        [&, time = takes(0.93, 0.93)](const StepMode& mode) {
+          return time(mode) + (++n % 100 == 0 ? 20'000 * kMillisecond : 0);
+        },
+        0.1);
+    job.steps(kSteps);
+    compressed += (1 - job.share(Sending::plain)) / 40;
+  }
+  EXPECT_GE(compressed, 0.85);
+}
+
 // From 1 Gbit/s, where compressing is no use, to 50 Mbit/s.
 TEST(Selector, FollowsALinkWithinFortySteps) {
   std::random_device device;
