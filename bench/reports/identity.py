@@ -28,7 +28,7 @@ CAPTURES = ("Defaults.test_captures_of_one_rank_alone_change_nothing",
             "Defaults.test_captures_at_random_change_nothing")
 N_CAPTURE_PROGRAMS = 300
 
-RACE_STEPS = 40
+RACE_STEPS = 100
 RACERS = ("plain", "bf16", "powersgd4", "cinch")
 FSDP2 = {"plain_ms": "fsdp2", "cinch_ms": "fsdp2_cinch", "allgather_ms": "fsdp2_cinch_allgather"}
 LEAST_FSDP2_GAIN, LEAST_ALLGATHER_GAIN = 1.3, 3.2

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """How fast does a model train over slow links, and how well: plain, PyTorch's own hooks, Cinch with nothing set.
 
-    race.py [--links 100mbit,1gbit] [--steps 60] [--seeds 1] [--only ENTRY,...] [--json FILE] [--build FOLDER]
+    race.py [--links 100mbit,1gbit] [--steps 120] [--seeds 1] [--only ENTRY,...] [--json FILE] [--build FOLDER]
 
 Two ranks, each a host of its own in a network namespace, on the emulator. A step's time is the median after the
-first 20; the held-out loss is that after as many steps for all.
+first 60; the held-out loss is that after as many steps for all.
 """
 import argparse
 import json
@@ -73,7 +73,7 @@ def race(prepared, link, names, steps, seeds, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--links", default="100mbit,1gbit")
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--only", help=f"of {', '.join(ENTRIES)}")
     parser.add_argument("--json", metavar="FILE")

@@ -184,7 +184,11 @@ void Selector::receiveIncumbent(const Logs& logs) {
   const LogMoments block = momentsOf(logs);
   if (block.count() == 0) return;
   level_.scale = medianOf(logs);
-  if (phase_ == Phase::scaling) return enter(Phase::levelling);
+  if (phase_ == Phase::scaling) {
+    enter(Phase::levelling);
+    // Its samples were single periods, as those of long ones are.
+    if (level_.scale < logOf(kSampleTime)) return;
+  }
   const bool wasOff = level_.off != 0;
   if (hasDrifted(logs)) return forgetAll();
   if (wasOff) addToLevel(level_.held);

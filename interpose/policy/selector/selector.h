@@ -9,8 +9,8 @@
 // arithmetic. So they never part: until the timings of a block are there the incumbent is sent,
 // which is plain at first.
 //
-//   scaling      the first block says how long a period is
-//   levelling    the next ones say how long it takes, sent as the incumbent
+//   scaling      the first block says how long a period is, sent as the incumbent
+//   levelling    a block of samples of the right length, where the first one's were too short
 //   probing      two short samples of a challenger: is it so slow that four would hurt?
 //   comparing    rounds of four blocks, incumbent and challenger in balanced order (A B B A or
 //                B A A B), until the challenger has won: the mean log ratio of single samples is

@@ -15,13 +15,13 @@ from jobs.workloads import N_TOKENS, Transformer, generator_of, rank, steps, tex
 from marks import mark, next_step
 from registry import finished, job
 
-STEPS = steps(60)
+STEPS = steps(120)
 SIZE, LENGTH = 8, 64  # of a batch
 LEARNING_RATE = 1e-3
 SHAPE = {"width": 256, "depth": 4}
 
 # By then Cinch, and PowerSGD's warm start, do what they do from there on.
-WARM_UP = 20
+WARM_UP = 60
 
 FACTS = dict(replicated=False, only_by_name=True, not_on_gloo="it is measured on the emulator", timeout=900)
 
