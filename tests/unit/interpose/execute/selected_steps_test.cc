@@ -13,7 +13,7 @@ using test::Work;
 constexpr size_t kCount = 40000;
 constexpr CallKind kAllReduce = CallKind::allReduce;
 // Until the step is known; it takes some more until the ranks are ready, and that is in force.
-constexpr uint32_t kToLearn = 12;
+constexpr uint32_t kToLearn = 9;
 // Until it is known how steps are best sent, and until a link that has changed is followed.
 constexpr uint32_t kToSelect = 100;
 
