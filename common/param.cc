@@ -112,8 +112,9 @@ struct EntryReader {
       if (given.empty()) continue;
       const std::string_view value = given == former.formerValue ? former.value : given;
       set.notices.push_back(std::string(former.formerName) + " is called " +
-                            std::string(former.name) + " now, and will not be read by the next " +
-                            "release: set " + std::string(former.name) + "=" + quoted(value));
+                            std::string(former.name) + " now, and its value " +
+                            std::string(former.formerValue) + " is called " +
+                            std::string(former.value) + ": the next release will not read it");
       return value;
     }
     return {};

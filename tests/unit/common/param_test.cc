@@ -105,6 +105,25 @@ TEST(ReadParams, BadValueNamesVariableValueRangeAndWhatIsUsed) {
   }
 }
 
+TEST(ReadParams, TakesASettingByTheNameThatItHad) {
+  for (const auto& [given, when] : {std::pair("CINCH_STRATEGY=sra", WhenChoice::always),
+                                    std::pair("CINCH_STRATEGY=auto", WhenChoice::automatic),
+                                    std::pair("CINCH_STRATEGY=always", WhenChoice::always)}) {
+    const ParamSet set = read({given});
+    EXPECT_EQ(set.params.when, when) << given;
+    EXPECT_TRUE(set.warnings.empty());
+    ASSERT_EQ(set.notices.size(), 1u);
+    for (const char* part : {"CINCH_STRATEGY", "CINCH_WHEN", "sra", "always", "next release"})
+      EXPECT_NE(set.notices[0].find(part), std::string::npos) << set.notices[0];
+  }
+  const ParamSet both = read({"CINCH_STRATEGY=sra", "CINCH_WHEN=auto"});
+  EXPECT_EQ(both.params.when, WhenChoice::automatic) << "the new name counts";
+  const ParamSet bad = read({"CINCH_STRATEGY=fast"});
+  EXPECT_EQ(bad.params.when, WhenChoice::automatic);
+  ASSERT_EQ(bad.warnings.size(), 1u);
+  EXPECT_NE(bad.warnings[0].find("CINCH_WHEN=fast"), std::string::npos) << bad.warnings[0];
+}
+
 TEST(ReadParams, UnknownNameGetsTheNearestKnownOne) {
   const std::map<std::string, std::string> nearest = {
       {"CINCH_CODECS", "CINCH_CODEC?"},

@@ -100,6 +100,22 @@ TEST_F(SelectedSteps, FollowTheLink) {
   EXPECT_EQ(plainOf(20, {&first, &last}), 40u);
 }
 
+// Masks that are broadcast in each forward pass, or lists of integers.
+TEST_F(SelectedSteps, AreTimedBesideLargeCallsOfOtherKinds) {
+  callsTake(9, 1);
+  const Work first(ranks_, kAllReduce, kCount), last(ranks_, kAllReduce, kCount + 1);
+  broadcast(2 * kCount + 1);
+  for (uint32_t i = 0; i < kToLearn + kToSelect; ++i) {
+    for (const auto& rank : ranks_) {
+      rank->comm->decide({CallKind::broadcast, OpClass::none, ncclUint8, 200000}, nullptr, nullptr,
+                         0);
+      rank->comm->confirm();
+    }
+    plainOf(1, {&first, &last});
+  }
+  EXPECT_EQ(plainOf(20, {&first, &last}), 0u);
+}
+
 // An evaluation, or a step in another order: what was found holds.
 TEST_F(SelectedSteps, ASurpriseChangesNothingThatWasFound) {
   callsTake(9, 1);
