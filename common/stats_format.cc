@@ -269,6 +269,8 @@ std::string formatText(const std::vector<CommFigures>& comms, const ReportOrigin
   for (const CommFigures& comm : comms) {
     text += '\n' + oneLine(comm.name) + ": " + oneLine(comm.verdict) + '\n';
     if (comm.nSms > 0) text += "  " + smText(comm) + '\n';
+    if (comm.sending.examinations > 0)
+      text += "  training steps: " + sendingText(comm.sending) + '\n';
     if (!comm.slots.empty()) text += slotTable(comm.slots);
     for (const SlotFigures& slot : comm.slots) text += slotRemarks(slot);
     if (!comm.passed.empty()) text += passedTable(comm.passed);

@@ -140,14 +140,14 @@ Result<std::optional<VoteOutcome>> CommDecisions::takeVote(uint64_t topic, uint6
 }
 
 bool CommDecisions::arrive(uint64_t topic, uint64_t call) {
-  if (letsNcclWait() || channel_->castVote(topic, true).ok()) return true;
+  if (callsWait() || isReplayed() || channel_->castVote(topic, true).ok()) return true;
   meetings_.missed(call);
   return false;
 }
 
 Result<bool> CommDecisions::haveMet(uint64_t topic, uint64_t call, uint32_t connections,
                                     Deadline patience) {
-  bool haveMet = letsNcclWait();
+  bool haveMet = callsWait() || isReplayed();
   if (!haveMet) {
     const auto decided = channel_->decisions().await(
         topic, patience, [&] { static_cast<void>(channel_->retractVote(topic)); });

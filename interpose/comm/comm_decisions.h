@@ -93,7 +93,6 @@ class CommDecisions {
   };
 
   bool isInForce(uint64_t topic, uint64_t call) const;
-  bool letsNcclWait() const { return waits_ || isReplayed(); }
   Result<std::optional<Bytes>> awaitNow(uint64_t topic);
   void keep(uint64_t call, uint64_t topic, Bytes bytes);
   void noteEnd();

@@ -98,6 +98,11 @@ Result<std::optional<BlockTimings>> StepSelection::beginPeriod(CommDecisions& de
     nGiven_ = period.ended->block + 1;
   }
   if (!decisions.isReplayed()) mark(period, start);
+  // A thread may drive several ranks in turn, whose calls wait for the block before this one when
+  // the next one begins: it is on its way then, whatever has not ended. Where no call waits, a
+  // device that is many steps behind is waited for.
+  const bool isLast = now.sample + 1 == period.nSamples;
+  if (decisions.callsWait() && isLast) late_.store(period.block);
   return ended;
 }
 
@@ -111,9 +116,6 @@ void StepSelection::mark(const Selector::Period& period, const PeriodStart& star
   }
   // The end of the block before, too.
   if (period.isTimed || period.ended) timer_.mark(now.nMarks++, start.stream);
-  // A thread may drive several ranks in turn, whose calls wait for the block before this one when
-  // the next one begins: it is on its way then, whatever has not ended.
-  if (now.sample + 1 == period.nSamples) late_.store(period.block);
 }
 
 uint64_t StepSelection::topicOfBlock(uint64_t block) const {

@@ -72,7 +72,7 @@ bool hasPlace(const CommState::Decision& decision) {
   return decision.place.kind != Place::Kind::unknown;
 }
 
-// How many calls of the slot were compressed, as its audits count them.
+// Audits count the calls of the slot that were compressed.
 bool isAudited(const Slot& slot) {
   return slot.checkup && slot.checkup->schedule.examines(slot.made.nCompressed);
 }

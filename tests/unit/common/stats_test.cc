@@ -96,7 +96,8 @@ TEST(Report, ShowsHowLongCallsHaveWaited) {
 
 TEST(Report, WhatFewSlotsHaveIsRead) {
   Report report;
-  SlotStats& slot = addExample(report).addSlot("slot", "auto", 0.1f);
+  CommStats& comm = addExample(report);
+  SlotStats& slot = comm.addSlot("slot", "auto", 0.1f);
   slot.strangers += 1;
   slot.overflows += 2;
   slot.plans += 3;
@@ -116,6 +117,11 @@ TEST(Report, WhatFewSlotsHaveIsRead) {
   slot.sending.changes += 1;
   slot.sending.minBytes += 1 << 20;
   slot.sending.choice = 1;
+  comm.sending.examinations += 2;
+  comm.sending.choice = 2;
+  EXPECT_NE(report.text().find("training steps: sent full, 0 ms (sd 0 %) plain, examined 2 times"),
+            std::string::npos)
+      << report.text();
   const json shown = json::parse(report.json()).at("communicators").at(0).at("slots").at(0);
   EXPECT_EQ(shown.at("residual_strangers"), 1);
   EXPECT_EQ(shown.at("residual_overflows"), 2);

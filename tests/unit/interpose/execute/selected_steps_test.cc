@@ -100,6 +100,28 @@ TEST_F(SelectedSteps, FollowTheLink) {
   EXPECT_EQ(plainOf(20, {&first, &last}), 40u);
 }
 
+// A program that waits for its device in every twelfth step is that far ahead of it.
+TEST_F(SelectedSteps, ADeviceThatIsManyStepsBehindIsWaitedFor) {
+  callsTake(9, 1);
+  const Work first(ranks_, kAllReduce, kCount), last(ranks_, kAllReduce, kCount + 1);
+  broadcast(2 * kCount + 1);
+  plainOf(kToLearn + 4, {&first, &last});
+  for (int burst = 0; burst < 20; ++burst) {
+    test::setEventsPending(true);
+    for (int step = 0; step < 12; ++step) {
+      for (const Work* work : {&first, &last}) {
+        work->refill(++nBatches_);
+        ASSERT_EQ(test::runInGroup({work}), ncclSuccess);
+        ASSERT_EQ(work->received(0), work->received(1));
+      }
+    }
+    test::setEventsPending(false);
+    test::awaitBackground(ranks_);
+    test::awaitDecisions(ranks_);
+  }
+  EXPECT_EQ(plainOf(20, {&first, &last}), 0u);
+}
+
 // Masks that are broadcast in each forward pass, or lists of integers.
 TEST_F(SelectedSteps, AreTimedBesideLargeCallsOfOtherKinds) {
   callsTake(9, 1);
