@@ -5,12 +5,12 @@
 //   codec_bench --benchmark_filter='^copy|/avx512/q4/fp32' [--mib=64]
 //
 //   encode    without feedback
-//   encode_ef with fp32 residuals; encode_ef_bf16, encode_ef_int8: with those
+//   encode_ef with int8 residuals; encode_ef_fp32, encode_ef_bf16: with those
 //   encode_sr with stochastic rounding, where the codec can
 //   decode
 //   reduce    4 ranks: decodes three peers' codes, adds them and the own part, encodes; counts what
 //             comes out
-//   reduce_ef with the fp32 residuals of both stages
+//   reduce_ef with the residuals of both stages
 //   reduce_into_values
 #include <benchmark/benchmark.h>
 
@@ -185,9 +185,9 @@ void reducePlain(benchmark::State& state, Row row) {
 
 void reduceWithFeedback(benchmark::State& state, Row row) {
   Shard shard(row, kRanks);
-  std::vector<uint8_t> own = residualOf(ResidualType::fp32), owner = own;
+  std::vector<uint8_t> own = residualOf(ResidualType::int8), owner = own;
   ReduceLaunch launch = shard.reduceLaunch(row.host);
-  launch.rule.gain = 0.1f;
+  launch.rule = {.gain = 0.1f, .residualType = ResidualType::int8};
   launch.ownResidual = own.data();
   launch.residual = owner.data();
   for (auto _ : state) row.host.reduceShard(launch);
@@ -224,9 +224,9 @@ void registerRows(const Row& row, const char* typeName) {
     benchmark::RegisterBenchmark((kind + suffix).c_str(), run, row, arguments...);
   };
   add("encode", encodePlain);
-  add("encode_ef", encodeWithFeedback, ResidualType::fp32);
+  add("encode_ef", encodeWithFeedback, ResidualType::int8);
+  add("encode_ef_fp32", encodeWithFeedback, ResidualType::fp32);
   add("encode_ef_bf16", encodeWithFeedback, ResidualType::bf16);
-  add("encode_ef_int8", encodeWithFeedback, ResidualType::int8);
   if (row.codec.dithers) add("encode_sr", encodeStochastic);
   add("decode", decode);
   add("reduce", reducePlain);

@@ -171,6 +171,7 @@ class Training:
         if self.variant.settings is not None:
             environment |= self.variant.settings | {"CINCH_STATS": self.path(rank, "stats")}
         if self.variant is PROOF:
+            environment["CINCH_RESIDUAL"] = "fp32"  # to add up
             environment["CINCH_RESIDUAL_DUMP"] = self.path(rank, "residual")
         return environment
 

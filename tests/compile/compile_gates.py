@@ -18,13 +18,13 @@ import tempfile
 import cubin
 import hot_path
 
-SOURCES = ("encode", "encode_adaptive", "encode_adaptive_int8", "encode_batch", "reduce", "reduce_batch", "decode", "probe", "tally",
+SOURCES = ("encode", "encode_adaptive", "encode_batch", "reduce", "reduce_batch", "decode", "probe", "tally",
            "sum")
 NARROW = ("probe",)  # a few tiles at any alignment, lanes side by side
 VALUES_PER_LANE = 32
 TYPES = ("fp32", "fp16", "bf16")  # ElementType
 FAMILIES = {"UniformCodec": "q", "HadamardCodec": "h"}
-KEPT = {"0": "", "1": "_ef", "2": "_ef8"}
+KEPT = {"0": "", "1": "_ef"}
 # Arithmetic that ptxas may still contract, having no rounding of its own; and what is approximate or flushes. What nvcc
 # has contracted already are fused multiplications like those that are written: these are counted.
 FORBIDDEN = r"(?<![\w.])(?:add|sub|mul|mad)\.(?:f16|bf16|f32|f64)\S*|\bmad\.(?:rn|rz)\S*|\S+\.approx\S*|\S+\.ftz\S*"
@@ -58,7 +58,7 @@ class Kernel:
 
 
 def short_name(mangled, source):
-    """encode_bf16_q4, encode_fp32_q4_ef with residuals in fp32 and _ef8 in int8, encode_fp32_adaptive_ef; reduce into values
+    """encode_bf16_q4, encode_fp32_q4_ef with residuals (in int8), encode_fp32_adaptive_ef; reduce into values
     is values_fp32_q5, and of two codes codes_fp32_q4; probe_fp16; tally_fp32, and tally_fp32_pair of two buffers;
     sum_fp32. encode_batch: whatever has no kernel of its own."""
     source = source.partition("_")[0]  # encode_batch.cu has one of encode's

@@ -57,7 +57,7 @@ struct Case {
   const codec::CodecInfo& codec;
   ElementType type;
   bool feedback = false;
-  CodingRule rule = {.gain = kGain};
+  CodingRule rule = {.gain = kGain, .residualType = ResidualType::int8};
 };
 
 // Buckets of one size, enough of them to rotate, and all that launches on them need.
@@ -255,7 +255,7 @@ std::vector<Case> casesOf(const codec::CodecInfo& codec, bool isMain) {
     cases.push_back({codec, type});
     cases.push_back({codec, type, true});
     if (!isMain || type == ElementType::fp16) continue;
-    for (const ResidualType residual : {ResidualType::bf16, ResidualType::int8})
+    for (const ResidualType residual : {ResidualType::fp32, ResidualType::bf16})
       cases.push_back({codec, type, true, {.gain = kGain, .residualType = residual}});
     if (codec.dithers)
       cases.push_back({codec, type, false, {.rounding = Rounding::stochastic, .seed = 1}});

@@ -12,14 +12,7 @@ inline Kept keptBy(const EncodeLaunch& launch) {
   if (!launch.residual) rule = {.rounding = rule.rounding, .measure = rule.measure};
   if (!isPlain(rule)) return Kept::anything;
   if (!launch.residual) return Kept::codes;
-  switch (rule.residualType) {
-    case ResidualType::fp32:
-      return Kept::fp32Residual;
-    case ResidualType::int8:
-      return Kept::int8Residual;
-    default:
-      return Kept::anything;
-  }
+  return rule.residualType == ResidualType::int8 ? Kept::int8Residual : Kept::anything;
 }
 
 template <class Elements, class Codecs, Kept kept>
@@ -75,9 +68,8 @@ class EncodeAgent {
 
   __device__ static void* residualOf(const EncodeLaunch& launch, const ShardView& shard) {
     if (kept == Kept::codes || !launch.residual) return nullptr;
-    const ResidualType type = kept == Kept::fp32Residual   ? ResidualType::fp32
-                              : kept == Kept::int8Residual ? ResidualType::int8
-                                                           : launch.rule.residualType;
+    const ResidualType type =
+        kept == Kept::int8Residual ? ResidualType::int8 : launch.rule.residualType;
     return static_cast<uint8_t*>(launch.residual) + residualOffset(type, shard);
   }
 

@@ -20,7 +20,7 @@ inline bool isPlain(const ReduceLaunch& launch) {
   CodingRule rule = launch.rule;
   if (launch.values) rule = {.residualType = rule.residualType};
   const bool keepsResiduals = launch.residual || launch.ownResidual;
-  return isPlain(rule) && (!keepsResiduals || rule.residualType == ResidualType::fp32);
+  return isPlain(rule) && (!keepsResiduals || rule.residualType == ResidualType::int8);
 }
 
 // Codes the sum.
@@ -45,7 +45,7 @@ class ReduceAgent {
   }
 
  private:
-  static constexpr Kept kKept = Codecs::kIsFixed ? Kept::fp32Residual : Kept::anything;
+  static constexpr Kept kKept = Codecs::kIsFixed ? Kept::int8Residual : Kept::anything;
 
   ShardView shard_;
   CodingTask task_;

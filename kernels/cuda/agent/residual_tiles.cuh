@@ -20,40 +20,7 @@ struct ResidualPlace {
   bool isIgnored;  // reads as 0
 };
 
-// Stored in fp32, and nothing else.
-class Fp32Residual {
- public:
-  __device__ explicit Fp32Residual(const ResidualPlace& place)
-      : array_(place.memory), exists_(place.memory != nullptr), isIgnored_(place.isIgnored) {}
-
-  __device__ bool exists() const { return exists_; }
-
-  __device__ TileValues load(uint32_t tile, TileExtent extent) const {
-    if (!exists_ || isIgnored_) {
-      markCold();
-      return filled(0.0f);
-    }
-    return toValues<ElementType::fp32>(array_.load(tile, extent), 1.0f);
-  }
-
-  // Values are finite.
-  __device__ void store(uint32_t tile, TileExtent extent, const TileValues& values) {
-    TileWords<float> words;
-    forEachValue([&](uint32_t slot, uint32_t i) {
-      words.ofSlot[slot].at[i] = bitsOfFloat(values.at[slot][i]);
-    });
-    array_.store(tile, extent, words);
-  }
-
-  __device__ void clear(uint32_t tile, TileExtent extent) { array_.store(tile, extent, {}); }
-
- private:
-  TileArray<float> array_;
-  bool exists_;
-  bool isIgnored_;
-};
-
-// Stored as encoded tiles, and nothing else.
+// Stored as encoded tiles, and nothing else: what kernels of their own have.
 class Int8Residual {
  public:
   __device__ explicit Int8Residual(const ResidualPlace& place)
@@ -114,8 +81,11 @@ class AnyResidual {
 
   __device__ void store(uint32_t tile, TileExtent extent, const TileValues& values) {
     switch (place_.type) {
-      case ResidualType::fp32:
-        return Fp32Residual(place_).store(tile, extent, values);
+      case ResidualType::fp32: {
+        TileArray<float> elements = array<float>();
+        storeValues<ElementType::fp32>(values, elements, tile, extent);
+        return;
+      }
       case ResidualType::bf16: {
         TileArray<uint16_t> elements = array<uint16_t>();
         storeValues<ElementType::bf16>(values, elements, tile, extent);

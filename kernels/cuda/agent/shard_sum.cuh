@@ -38,8 +38,8 @@ class ShardSum {
   }
 
  private:
-  static constexpr bool kIsFp32 = Codecs::kIsFixed;
-  using Residual = std::conditional_t<kIsFp32, Fp32Residual, AnyResidual>;
+  static constexpr bool kIsInt8 = Codecs::kIsFixed;
+  using Residual = std::conditional_t<kIsInt8, Int8Residual, AnyResidual>;
   static constexpr uint32_t kPeersInFlight = Codecs::kIsFixed ? 2 : 1;
 
   __device__ __forceinline__ void addCodes(uint32_t tile, TileExtent extent,
@@ -64,7 +64,7 @@ class ShardSum {
   __device__ static void* ownResidual(const ReduceLaunch& launch, const ShardView& shard) {
     if (!launch.ownResidual) return nullptr;
     return static_cast<uint8_t*>(launch.ownResidual) +
-           residualOffset(kIsFp32 ? ResidualType::fp32 : launch.rule.residualType, shard);
+           residualOffset(kIsInt8 ? ResidualType::int8 : launch.rule.residualType, shard);
   }
 
   __device__ const uint8_t* peer(uint32_t rank) const {

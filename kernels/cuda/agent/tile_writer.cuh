@@ -15,9 +15,8 @@ namespace cinch::cuda {
 // and registers are what limits the loads in flight.
 enum class Kept {
   codes,         // nothing else
-  fp32Residual,  // residuals of that form, where there are any, without decay
-  int8Residual,
-  anything  // whatever the rule says: residuals, dither, statistics
+  int8Residual,  // residuals of that form, where there are any, without decay
+  anything       // whatever the rule says: residuals, dither, statistics
 };
 
 // Whether a kernel that keeps no more than residuals without decay does what a rule says.
@@ -28,10 +27,6 @@ inline bool isPlain(const CodingRule& rule) {
 template <Kept kept>
 struct ResidualOf {
   using Type = AnyResidual;
-};
-template <>
-struct ResidualOf<Kept::fp32Residual> {
-  using Type = Fp32Residual;
 };
 template <>
 struct ResidualOf<Kept::int8Residual> {

@@ -29,7 +29,6 @@ void addKernels(KernelList& kernels) {
 
 void listEncodeKernels(KernelList& kernels) {
   addKernels<Kept::codes>(kernels);
-  addKernels<Kept::fp32Residual>(kernels);
   addKernels<Kept::int8Residual>(kernels);
   add(kernels, encodeBatchKernel);
 }

@@ -3,10 +3,10 @@
 namespace cinch::cuda {
 
 template Kernel<EncodeLaunch>
-adaptiveEncodeKernel<Elements<ElementType::fp32>, Kept::fp32Residual>();
+adaptiveEncodeKernel<Elements<ElementType::fp32>, Kept::int8Residual>();
 template Kernel<EncodeLaunch>
-adaptiveEncodeKernel<Elements<ElementType::fp16>, Kept::fp32Residual>();
+adaptiveEncodeKernel<Elements<ElementType::fp16>, Kept::int8Residual>();
 template Kernel<EncodeLaunch>
-adaptiveEncodeKernel<Elements<ElementType::bf16>, Kept::fp32Residual>();
+adaptiveEncodeKernel<Elements<ElementType::bf16>, Kept::int8Residual>();
 
 }  // namespace cinch::cuda

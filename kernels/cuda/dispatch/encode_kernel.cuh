@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(kThreadsPerCta, ctasForEncode<Elements, Codecs
   encodeRow<Elements, Codecs, kept>(launch);
 }
 
-// Those of adaptive precision, of encode_adaptive.cu and encode_adaptive_int8.cu.
+// Those of adaptive precision, of encode_adaptive.cu.
 template <class Elements, Kept kept>
 Kernel<EncodeLaunch> adaptiveEncodeKernel();
 

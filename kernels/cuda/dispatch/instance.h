@@ -84,8 +84,6 @@ Kernel ownKernel(const EncodeLaunch& launch, const KernelOf& kernelOf) {
   switch (keptBy(launch)) {
     case Kept::codes:
       return encodeKernelKeeping<Kernel, Kept::codes>(launch.call, kernelOf);
-    case Kept::fp32Residual:
-      return encodeKernelKeeping<Kernel, Kept::fp32Residual>(launch.call, kernelOf);
     case Kept::int8Residual:
       return encodeKernelKeeping<Kernel, Kept::int8Residual>(launch.call, kernelOf);
     default:
