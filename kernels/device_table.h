@@ -212,7 +212,7 @@ struct SmShare {
   uint32_t nThere = 0;
 };
 
-inline constexpr uint32_t kDeviceTableVersion = 13;
+inline constexpr uint32_t kDeviceTableVersion = 14;
 inline constexpr int kNotReady = 600;       // cudaErrorNotReady
 inline constexpr int kNoMachineCode = 209;  // cudaErrorNoKernelImageForDevice
 inline constexpr const char* kDeviceTableSymbol = "cinchDeviceTable_v1";
@@ -251,7 +251,15 @@ struct DeviceTable {
   int (*nvlinks)(int* nActive);
 
   int (*allocate)(void** memory_dev, size_t nBytes);
-  int (*release)(void* memory_dev);
+  int (*release)(void* memory_dev);  // waits for all work of the device
+  // Of the current device; what is free may be less by what CUDA keeps of memory that was given
+  // back.
+  int (*memoryInfo)(size_t* nFree, size_t* nTotal);
+  // Memory that may be given back while the device works, for any stream and at once:
+  // giveBack() waits for nothing, and what is on `stream` before it may still use the memory. A
+  // device that cannot do that gives none. The thread's capture mode must be relaxed.
+  int (*allocateReturnable)(void** memory_dev, size_t nBytes);
+  int (*giveBack)(void* memory_dev, void* stream);
   // Host memory that the device can read and write at the same address.
   int (*allocateHost)(void** memory, size_t nBytes);
   int (*releaseHost)(void* memory);

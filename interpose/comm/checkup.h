@@ -15,7 +15,6 @@ struct Checkup {
   CheckupSchedule schedule;
   uint64_t nextCall = 0;  // calls of the slot outside of captures, the same on all ranks
   std::optional<uint64_t> examined{};  // the call that rank 0's next decision is about
-  std::vector<uint8_t> opening{};      // rank 0's, before the first call
   PrecisionTables tables;
   bool mustPass = false;          // rank 0 has decided so: from the next call on
   bool hasMoved = false;          // its buffers, since the last examination

@@ -13,7 +13,6 @@
 #include "interpose/comm/report_writer.h"
 #include "interpose/comm/residual_dump.h"
 #include "interpose/comm/rule_source.h"
-#include "interpose/plan/residual_memory.h"
 #include "interpose/policy/precision/segments.h"
 
 namespace cinch {
@@ -47,6 +46,16 @@ std::string placementText(const Hosts& hosts, Links links) {
     text += "|";
   }
   return text;
+}
+
+// Behind the last call, which may never end.
+void giveResidualsBack(const CommResources& resources, const ResidualStore::Slots& slots,
+                       const Event& lastUse) {
+  const RelaxedCapture relaxed(*resources.device);
+  const CurrentDevice current(*resources.device, resources.cudaDevice);
+  const auto stream = SideStream::create(*resources.device);
+  if (!stream.ok() || (lastUse && !lastUse.orderBefore(stream.value().get()).ok())) return;
+  for (const auto& slot : slots) slot->residuals.giveBack(stream.value().get());
 }
 
 }  // namespace
@@ -175,7 +184,7 @@ CommState::Decision CommState::decideCounted(const Signature& signature, const v
   decisions.setPeriod(steps_.sequence().period());
   const bool isNew = !seen || seen->before == 0;
   if (place.kind == Place::Kind::unknown && (isNew || marksNewLayout(signature)))
-    for (const auto& slot : slots_) slot->dropResiduals();
+    for (const auto& slot : slots_) slot->residuals.drop();
   CallStats& call = callOf(index.value_or(SignatureTable::kNoIndex), signature);
   if (!seen) return {Reason::manyKinds, nullptr, true, 0, &call};
   const History history{seen->before, place, rules_.find(signature, nRanks, seen->before),
@@ -306,33 +315,14 @@ Slot* CommState::slotOf(uint32_t signatureIndex, const Signature& signature, con
     found = slotByKey_.emplace(key, &makeSlot(signature, coding, key)).first;
   }
   Slot* const slot = found->second;
-  if (isPlaced) slot->enterEpoch(place.epoch);
+  if (isPlaced) slot->residuals.enterEpoch(place.epoch);
   return slot;
-}
-
-// Of AllReduce only: what other kinds send is near lossless.
-bool CommState::isExamined(const CollectivePlan& plan) const {
-  return params_.guardEvery > 0 && plan.kind == CallKind::allReduce;
-}
-
-CodingRule CommState::affordable(const std::string& slotName, const CollectivePlan& plan,
-                                 const CodingRule& rule) {
-  const uint64_t left = params_.residualMemory - std::min(params_.residualMemory, residualBytes_);
-  const CodingRule fitting = withinMemory(rule, plan, isExamined(plan), left);
-  if (fitting.gain > 0)
-    residualBytes_ += residualSizes(plan, fitting.residualType, isExamined(plan)).total();
-  if (fitting.gain != rule.gain)
-    CINCH_WARN(
-        "POLICY",
-        "%s: %s goes without error feedback: no room within CINCH_RESIDUAL_MEMORY; raise it, "
-        "or use CINCH_RESIDUAL=int8",
-        name.c_str(), slotName.c_str());
-  return fitting;
 }
 
 std::unique_ptr<Checkup> CommState::makeCheckup(const CollectivePlan& plan, const Coding& coding,
                                                 uint64_t identity) const {
-  if (!isExamined(plan)) return nullptr;
+  // Of AllReduce only: what other kinds send is near lossless.
+  if (params_.guardEvery == 0 || plan.kind != CallKind::allReduce) return nullptr;
   auto checkup = std::make_unique<Checkup>();
   checkup->schedule =
       scheduleOf(static_cast<uint64_t>(params_.guardEvery), identity, coding.isAdaptive);
@@ -360,7 +350,9 @@ std::unique_ptr<Checkup> CommState::makeCheckup(const CollectivePlan& plan, cons
 // may have more. A threshold is of use where it tells some calls from others.
 Selector::Options CommState::selectorOptions() const {
   constexpr std::array<uint64_t, 2> kThresholds = {1 << 20, 8 << 20};
-  Selector::Options options{.seed = selections.seed, .hasStateless = hasStatelessCalls(params_)};
+  Selector::Options options{.seed = selections.seed,
+                            .hasStateless = hasStatelessCalls(params_),
+                            .hasResiduals = mayHaveFeedback(params_)};
   const TrainingStep step = steps_.sequence().step();
   for (size_t i = 0; i < kThresholds.size(); ++i) {
     bool hasBelow = false, hasOthers = false;
@@ -409,14 +401,12 @@ Slot& CommState::makeSlot(const Signature& signature, const Coding& coding, cons
   const uint64_t identity = identityOf(signature, key.codecId, key.place);
   std::string name = describe(signature);
   if (key.place != 0) name += " at " + std::to_string(key.place - 1);
-  Coding own = coding;
-  own.rule = affordable(name, plan, coding.rule);
-  slots_.push_back(
-      std::make_unique<Slot>(identity, name, plan, own.rule, makeCheckup(plan, own, identity)));
+  slots_.push_back(std::make_unique<Slot>(identity, name, plan, coding.rule,
+                                          makeCheckup(plan, coding, identity)));
   Slot& slot = *slots_.back();
   if (slot.checkup != nullptr && key.place != 0) slot.checkup->place = key.place - 1;
   if (plan.nChunks() > 1) slot.wholePlan = planOf(coding.codec.format, {1, cut.mayPair});
-  slot.stats = &stats_->addSlot(slot.name, coding.name(), own.rule.gain);
+  slot.stats = &stats_->addSlot(slot.name, coding.name(), coding.rule.gain);
   if (selections.isOn && coding.isAdaptive)
     slot.statelessPlan = planOf(statelessCodec().format, cut);
   return slot;
@@ -427,7 +417,11 @@ void CommState::activate(Slot& slot) {
   decisions.setActive();
   decisions.plan().noteSlot(slot.identity, slot.name);
   CINCH_INFO("POLICY", "%s: compressed from here on", slot.name.c_str());
-  if (params_.residualDir.empty() || residualStore_ || slot.residuals().encode == nullptr) return;
+  if (slot.residuals.areHeld()) resumeResiduals();
+}
+
+void CommState::resumeResiduals() {
+  if (params_.residualDir.empty() || residualStore_) return;
   const ResidualOwner owner{static_cast<uint32_t>(nRanks), static_cast<uint32_t>(rank)};
   residualStore_ = std::make_unique<ResidualStore>(params_.residualDir, owner, name);
   const RelaxedCapture relaxed(*resources.device);
@@ -552,10 +546,12 @@ CommState::~CommState() {
   MemoryReserve& reserve = MemoryReserve::instance();
   const bool isStranded = workspace.isStranded();
   Event lastUse = workspace.giveUp(buffers);
-  if (isStranded)
+  if (isStranded) {
     reserve.strand(std::move(buffers));
-  else
-    reserve.keep(resources.cudaDevice, std::move(buffers), std::move(lastUse));
+    return;
+  }
+  giveResidualsBack(resources, slots_, lastUse);
+  reserve.keep(resources.cudaDevice, std::move(buffers), std::move(lastUse));
 }
 
 }  // namespace cinch

@@ -104,9 +104,14 @@ class CommState {
   // ncclSuccess, or what compressed calls and ncclCommGetAsyncError must report.
   ncclResult_t health();
 
-  // All ranks are ready for the calls of `slot`. Where it is the first one with feedback, residuals
-  // that CINCH_RESIDUAL_DIR has kept are loaded.
+  // All ranks are ready for the calls of `slot`.
   void activate(Slot& slot);
+  // Slots hold residuals, which no call has used. The first time, those that CINCH_RESIDUAL_DIR has
+  // kept are loaded.
+  void resumeResiduals();
+  // All that there are, of whatever phase: on this rank, if it has simulated a group, more than on
+  // others.
+  const ResidualStore::Slots& slots() const { return slots_; }
 
   // No more calls will come. Waits for nobody, unless residuals are to be written, which they are
   // when queued work is done.
@@ -149,9 +154,6 @@ class CommState {
   Slot* readySlot(const Signature& signature) const;
   Slot* slotOf(uint32_t signatureIndex, const Signature& signature, const Place& place,
                const Coding& coding);
-  bool isExamined(const CollectivePlan& plan) const;
-  CodingRule affordable(const std::string& slotName, const CollectivePlan& plan,
-                        const CodingRule& rule);
   std::unique_ptr<Checkup> makeCheckup(const CollectivePlan& plan, const Coding& coding,
                                        uint64_t identity) const;
   Cut cutOf(uint64_t count, size_t nParts) const;
@@ -181,7 +183,6 @@ class CommState {
   std::unique_ptr<BucketLayers> layers_;  // where the ranks agreed
   std::vector<std::unique_ptr<Slot>> slots_;
   std::unique_ptr<ResidualStore> residualStore_;  // from the first slot with feedback on
-  uint64_t residualBytes_ = 0;                    // of all slots, but for captured calls
   std::map<SlotKey, Slot*> slotByKey_;
   // The slot that the first capture of a signature found ready, or none, which all later captures
   // repeat: a rank may make its graph anew while the others go on with theirs.

@@ -46,8 +46,8 @@ Result<nlohmann::json> appendSlot(FILE* file, const DeviceTable& device, const S
   const ResidualType type = slot.rule.residualType;
   const uint32_t owned = plan.isPair ? 0 : plan.rank;
   const long offset = ftell(file);
-  CINCH_TRY(append(file, device, slot.residuals().encode, plan.encodeResidualBytes(type)));
-  CINCH_TRY(append(file, device, slot.residuals().reduce, plan.reduceResidualBytes(type)));
+  CINCH_TRY(append(file, device, slot.residuals.pointers().encode, plan.encodeResidualBytes(type)));
+  CINCH_TRY(append(file, device, slot.residuals.pointers().reduce, plan.reduceResidualBytes(type)));
   return nlohmann::json{{"name", slot.name},
                         {"rank", plan.rank},
                         {"ranks", plan.nRanks()},

@@ -44,7 +44,7 @@ Result<void> makeFolderOf(const fs::path& path) {
 // is kept are the zeroes that `bytes` holds.
 Result<void> fetch(const DeviceTable& device, const Slot& slot, std::span<uint8_t> bytes) {
   const ResidualEntry entry = entryOf(slot);
-  const Residuals residuals = slot.residuals();
+  const Residuals residuals = slot.residuals.pointers();
   SlotState state;
   CINCH_TRY(copy(device, &state, slot.state(), sizeof state));
   CINCH_TRY(copy(device, &bytes[entry.encodeBytes + entry.reduceBytes], residuals.probe->levels,
@@ -57,11 +57,10 @@ Result<void> fetch(const DeviceTable& device, const Slot& slot, std::span<uint8_
 // Slots of an earlier step, or that nobody has used since their residuals were dropped, owe
 // nothing; the job that goes on may never have them.
 std::vector<const Slot*> owingSlots(const ResidualStore::Slots& slots) {
-  uint32_t epoch = 0;
-  for (const auto& slot : slots) epoch = std::max(epoch, slot->epoch());
+  const uint32_t epoch = latestEpoch(slots);
   std::vector<const Slot*> owing;
   for (const auto& slot : slots)
-    if (slot->owes(epoch)) owing.push_back(slot.get());
+    if (slot->residuals.owes(epoch)) owing.push_back(slot.get());
   return owing;
 }
 
@@ -80,7 +79,7 @@ Result<void> saveTo(const std::string& path, const ResidualOwner& owner, const D
 std::vector<Slot*> slotsWithResiduals(const ResidualStore::Slots& slots) {
   std::vector<Slot*> keeping;
   for (const auto& slot : slots)
-    if (slot->residuals().encode != nullptr) keeping.push_back(slot.get());
+    if (slot->residuals.areHeld()) keeping.push_back(slot.get());
   return keeping;
 }
 
@@ -122,7 +121,7 @@ Result<void> putReduce(const DeviceTable& device, const Slot& slot, const Residu
   const uint64_t first = std::max(loaded.reduceFirst, own.reduceFirst);
   const uint64_t end = std::min(loaded.reduceEnd(), own.reduceEnd());
   if (first >= end) return {};
-  auto* const to = static_cast<uint8_t*>(slot.residuals().reduce);
+  auto* const to = static_cast<uint8_t*>(slot.residuals.pointers().reduce);
   return copy(device, to + (first - own.reduceFirst), bytes + (first - loaded.reduceFirst),
               end - first);
 }
@@ -132,13 +131,13 @@ Result<void> putProfile(const DeviceTable& device, const Slot& slot, const uint8
   ProbeState probe{};
   probe.nCalls = 1;
   std::copy_n(levels, sizeof probe.levels, reinterpret_cast<uint8_t*>(probe.levels));
-  return copy(device, slot.residuals().probe, &probe, sizeof probe);
+  return copy(device, slot.residuals.pointers().probe, &probe, sizeof probe);
 }
 
 Result<void> put(const DeviceTable& device, Slot& slot, const ResidualEntry& loaded,
                  const std::vector<uint8_t>& bytes) {
-  CINCH_TRY(slot.resumeResiduals(device));
-  CINCH_TRY(copy(device, slot.residuals().encode, bytes.data(), loaded.encodeBytes));
+  CINCH_TRY(slot.residuals.resume(device));
+  CINCH_TRY(copy(device, slot.residuals.pointers().encode, bytes.data(), loaded.encodeBytes));
   CINCH_TRY(putReduce(device, slot, loaded, &bytes[loaded.encodeBytes]));
   return putProfile(device, slot, &bytes[loaded.encodeBytes + loaded.reduceBytes]);
 }
@@ -160,6 +159,12 @@ Result<void> loadFrom(const std::string& path, const ResidualOwner& owner,
 }
 
 }  // namespace
+
+uint32_t latestEpoch(const ResidualStore::Slots& slots) {
+  uint32_t epoch = 0;
+  for (const auto& slot : slots) epoch = std::max(epoch, slot->residuals.epoch());
+  return epoch;
+}
 
 void ResidualStore::save(const DeviceTable& device, const Slots& slots) const {
   const char* const path = path_.text().c_str();
@@ -186,7 +191,7 @@ void ResidualStore::load(const DeviceTable& device, const Slots& slots) const {
                path);
     return;
   }
-  for (Slot* slot : keeping) slot->dropResiduals();
+  for (Slot* slot : keeping) slot->residuals.drop();
   CINCH_WARN("EXEC", "%s: residuals start from zero, not from %s: %s", name_.c_str(), path,
              loaded.error().message.c_str());
 }

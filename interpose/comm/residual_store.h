@@ -41,4 +41,7 @@ class ResidualStore {
   const std::string name_;
 };
 
+// Of the slots that have a place in the step.
+uint32_t latestEpoch(const ResidualStore::Slots& slots);
+
 }  // namespace cinch

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "common/hash.h"
 #include "common/log.h"
 #include "interpose/comm/memory_reserve.h"
-#include "interpose/plan/residual_memory.h"
 #include "kernels/core/probe.h"
 
 namespace cinch {
@@ -32,12 +32,8 @@ bool hasRawTiles(std::span<const wire::Segment> runs) {
 Result<void> Slot::allocate(const DeviceTable& device, void* stream) {
   Result<void> done = allocateBuffers(device);
   if (done.ok()) done = initialiseState(device, stream);
-  if (!done.ok())
-    for (Buffer* buffer : allBuffers()) *buffer = Buffer();
-  if (!done.ok() && checkup) {
-    std::vector<Buffer> dropped;
-    checkup->giveUp(dropped);
-  }
+  std::vector<Buffer> dropped;
+  if (!done.ok()) giveUp(dropped);
   return done;
 }
 
@@ -56,26 +52,9 @@ uint64_t Slot::codeBytes() const {
                            : codesOf(largest)});
 }
 
-Result<Slot::ResidualBuffers> Slot::allocateResiduals(const DeviceTable& device,
-                                                      const CollectivePlan& of,
-                                                      bool isWhole) const {
-  if (!hasFeedback() || plan.isIdle()) return ResidualBuffers();
-  MemoryReserve& reserve = MemoryReserve::instance();
-  const ResidualSizes sizes = residualSizes(of, rule.residualType, isWhole);
-  auto encode = reserve.allocate(device, sizes.encode, Buffer::Where::device);
-  if (!encode.ok()) return encode.error();
-  auto reduce = reserve.allocate(device, sizes.reduce, Buffer::Where::device);
-  if (!reduce.ok()) return reduce.error();
-  auto probe = reserve.allocate(device, sizeof(ProbeState), Buffer::Where::device);
-  if (!probe.ok()) return probe.error();
-  return ResidualBuffers{std::move(encode.value()), std::move(reduce.value()),
-                         std::move(probe.value())};
-}
-
 Result<void> Slot::allocateBuffers(const DeviceTable& device) {
   if (checkup) CINCH_TRY(checkup->allocate(device, plan));
-  auto residuals = allocateResiduals(device, plan, checkup != nullptr);
-  if (!residuals.ok()) return residuals.error();
+  if (hasFeedback()) CINCH_TRY(residuals.prepare(device));
   auto state =
       MemoryReserve::instance().allocate(device, 2 * sizeof(SlotState), Buffer::Where::device);
   if (!state.ok()) return state.error();
@@ -83,7 +62,6 @@ Result<void> Slot::allocateBuffers(const DeviceTable& device) {
   if (!mirror.ok()) return mirror.error();
   auto event = Event::create(device);
   if (!event.ok()) return event.error();
-  residuals_ = std::move(residuals.value());
   state_ = std::move(state.value());
   mirror_ = std::move(mirror.value());
   mirrored_ = std::move(event.value());
@@ -97,49 +75,36 @@ Result<void> Slot::initialiseState(const DeviceTable& device, void* stream) {
   for (SlotState* account : {state(), statelessState()})
     CINCH_TRY_DEVICE(device, device.copyAsync(account, &initial->state, sizeof(SlotState), stream),
                      "cannot initialise a slot");
-  // At once, since resumeResiduals() follows no stream.
-  const RelaxedCapture relaxed(device);
-  if (residuals_.probe)
-    CINCH_TRY_DEVICE(device, device.clearNow(residuals_.probe.as<void>(), sizeof(ProbeState)),
-                     "cannot initialise a slot");
   return mirrored_.record(stream);
 }
 
-Result<void> Slot::refreshResiduals(const DeviceTable& device, const void* send, const void* recv,
-                                    void* stream) {
-  const bool moved = lastSend_ != nullptr && (send != lastSend_ || recv != lastRecv_);
-  if (moved && checkup) checkup->hasMoved = true;
-  lastSend_ = send;
-  lastRecv_ = recv;
-  if (!moved && !residualsStale_) return {};
-  residualsStale_ = false;
-  if (calls > 0) stats->residualResets.fetch_add(1, std::memory_order_relaxed);
-  for (const Buffer* residual : {&residuals_.encode, &residuals_.reduce})
-    if (*residual)
-      CINCH_TRY_DEVICE(device, device.clearAsync(residual->as<void>(), residual->bytes(), stream),
-                       "cannot clear a residual");
+Result<void> Slot::takeResiduals(const DeviceTable& device) {
+  return hasFeedback() ? residuals.take(device, rangeOf(planInForce_)) : Result<void>();
+}
+
+Result<Residuals> Slot::residualsOfCall(const DeviceTable& device, const void* send,
+                                        const void* recv, void* stream) {
+  const auto refreshed = residuals.refresh(device, send, recv, stream);
+  CINCH_TRY(refreshed);
+  if (refreshed.value().hasMoved && checkup) checkup->hasMoved = true;
+  if (refreshed.value().isZeroed && calls > 0)
+    stats->residualResets.fetch_add(1, std::memory_order_relaxed);
+  return residuals.pointers();
+}
+
+Residuals Slot::residualsInCapture(const DeviceTable& device, uint64_t id) {
+  if (!hasFeedback()) return {};
+  const auto found = residuals.captured(device, rangeOf(capturedPlan()), id);
+  if (found.ok()) return found.value();
+  CINCH_WARN("EXEC", "%s: no error feedback in a captured call: %s", name.c_str(),
+             found.error().message.c_str());
   return {};
 }
 
-Result<void> Slot::resumeResiduals(const DeviceTable& device) {
-  for (const Buffer* residual : {&residuals_.encode, &residuals_.reduce})
-    if (*residual)
-      CINCH_TRY_DEVICE(device, device.clearNow(residual->as<void>(), residual->bytes()),
-                       "cannot clear a residual");
-  residualsStale_ = false;
-  return {};
-}
-
-void Slot::enterEpoch(uint32_t epoch) {
-  residualsStale_ = residualsStale_ || epoch != epoch_;
-  epoch_ = epoch;
-}
-
-Residuals Slot::residuals() const {
-  Residuals pointers = residuals_.pointers();
-  if (checkup && pointers.reduce != nullptr)
-    pointers.reduce = residuals_.reduce.as<char>() + planInForce_.residualOffset(rule.residualType);
-  return pointers;
+ResidualRange Slot::rangeOf(const CollectivePlan& of) const {
+  const ResidualType type = rule.residualType;
+  const uint64_t first = of.residualOffset(type);
+  return {of.encodeResidualBytes(type), first, first + of.reduceResidualBytes(type)};
 }
 
 uint64_t Slot::residualIdentity() const {
@@ -159,13 +124,13 @@ std::vector<wire::Segment> Slot::ownRuns(const std::vector<wire::Segment>& runs)
 }
 
 Result<void> Slot::changePlan(const DeviceTable& device, const PrecisionPlan& change) {
-  if (!ownedBefore_) ownedBefore_ = ownedBytes();
   auto changed = checkup->tables.change(device, plan, ownRuns(change.runs), change.id);
   if (!changed.ok()) return changed.error();
   if (changed.value().bufferBytes() > codeBytes())
     return errorf(Status::internalError, "%s: a plan of precisions takes more room than was agreed",
                   name.c_str());
   planInForce_ = changed.value();
+  hasChanged_ = true;
   if (statelessPlan &&
       (isLarger(change.runs, statelessPlan->layout.codec) || hasRawTiles(change.runs)))
     statelessEndsAt_ = std::min(statelessEndsAt_, made.nCalls);
@@ -173,67 +138,22 @@ Result<void> Slot::changePlan(const DeviceTable& device, const PrecisionPlan& ch
   return {};
 }
 
-Slot::ByteRange Slot::ownedBytes() const {
-  const uint64_t first = planInForce_.residualOffset(rule.residualType);
-  return {first, first + planInForce_.reduceResidualBytes(rule.residualType)};
-}
-
-// A residual of stage 2 stays with its value, if that is still this rank's; what is another's from
-// here on must not come back one day.
 Result<void> Slot::enterPlan(const DeviceTable& device, void* stream) {
-  if (!ownedBefore_) return {};
-  const ByteRange before = *ownedBefore_, now = ownedBytes();
-  ownedBefore_.reset();
+  if (!std::exchange(hasChanged_, false)) return {};
   CINCH_TRY(checkup->tables.upload(device, stream));
-  CINCH_TRY(clearResidual(device, before.first, std::min(before.end, now.first), stream));
-  return clearResidual(device, std::max(before.first, now.end), before.end, stream);
-}
-
-Result<void> Slot::clearResidual(const DeviceTable& device, uint64_t firstByte, uint64_t endByte,
-                                 void* stream) {
-  if (!residuals_.reduce || firstByte >= endByte) return {};
-  CINCH_TRY_DEVICE(
-      device,
-      device.clearAsync(residuals_.reduce.as<char>() + firstByte, endByte - firstByte, stream),
-      "cannot clear a residual");
+  if (const auto moved = residuals.move(device, rangeOf(planInForce_), stream); !moved.ok())
+    CINCH_WARN("EXEC", "%s: no error feedback of what this rank sums up: %s", name.c_str(),
+               moved.error().message.c_str());
   return {};
-}
-
-Result<Slot::ResidualBuffers> Slot::allocateClearResiduals(const DeviceTable& device) const {
-  const RelaxedCapture relaxed(device);
-  auto fresh = allocateResiduals(device, capturedPlan(), false);
-  if (!fresh.ok()) return fresh;
-  for (const Buffer* buffer : {&fresh.value().encode, &fresh.value().reduce, &fresh.value().probe})
-    if (*buffer)
-      CINCH_TRY_DEVICE(device, device.clearNow(buffer->as<void>(), buffer->bytes()),
-                       "cannot clear a residual");
-  return fresh;
-}
-
-Residuals Slot::capturedResiduals(const DeviceTable& device, uint64_t id) {
-  if (!hasFeedback()) return {};
-  if (nInCapture_.size() == kMaxOpenCaptures && !nInCapture_.contains(id))
-    nInCapture_.erase(nInCapture_.begin());
-  const size_t occurrence = nInCapture_[id]++;
-  if (occurrence == captured_.size()) {
-    auto fresh = allocateClearResiduals(device);
-    if (!fresh.ok())
-      CINCH_WARN("EXEC", "%s: no error feedback in a captured call: %s", name.c_str(),
-                 fresh.error().message.c_str());
-    captured_.push_back(fresh.ok() ? std::move(fresh.value()) : ResidualBuffers());
-  }
-  return captured_[occurrence].pointers();
 }
 
 Result<void> Slot::mirrorState(const DeviceTable& device, void* stream) {
   auto* mirror = mirror_.as<Mirror>();
   CINCH_TRY_DEVICE(device, device.copyAsync(&mirror->state, state(), sizeof(SlotState), stream),
                    "cannot read a slot's figures");
-  if (residuals_.probe)
-    CINCH_TRY_DEVICE(
-        device,
-        device.copyAsync(&mirror->probe, residuals_.probe.as<void>(), sizeof(ProbeState), stream),
-        "cannot read a slot's figures");
+  if (const ProbeState* probe = residuals.pointers().probe)
+    CINCH_TRY_DEVICE(device, device.copyAsync(&mirror->probe, probe, sizeof(ProbeState), stream),
+                     "cannot read a slot's figures");
   return mirrored_.record(stream);
 }
 
@@ -267,25 +187,15 @@ void Slot::countCall(const CollectivePlan& followed, bool isExamined) {
   stats->bitsPerValue.store(followed.bitsPerValue(), std::memory_order_relaxed);
 }
 
-std::vector<Buffer*> Slot::allBuffers() {
-  std::vector<Buffer*> all = {&residuals_.encode, &residuals_.reduce, &residuals_.probe, &state_,
-                              &mirror_};
-  for (ResidualBuffers& captured : captured_) {
-    all.push_back(&captured.encode);
-    all.push_back(&captured.reduce);
-    all.push_back(&captured.probe);
-  }
-  return all;
-}
-
 Event Slot::release(std::vector<Buffer>& buffers) {
   giveUp(buffers);
-  residualsStale_ = true;
   return std::move(mirrored_);
 }
 
 void Slot::giveUp(std::vector<Buffer>& buffers) {
-  for (Buffer* buffer : allBuffers()) buffers.push_back(std::move(*buffer));
+  buffers.push_back(std::move(state_));
+  buffers.push_back(std::move(mirror_));
+  residuals.giveUp(buffers);
   if (checkup) checkup->giveUp(buffers);
 }
 

@@ -2,7 +2,6 @@
 // its plan, residuals, device-side counters and figures.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +11,7 @@
 #include "common/stats.h"
 #include "interpose/comm/buffer.h"
 #include "interpose/comm/checkup.h"
+#include "interpose/comm/slot_residuals.h"
 #include "interpose/plan/collective_plan.h"
 
 namespace cinch {
@@ -26,13 +26,6 @@ enum class SlotPhase {
   active,          // all are ready
   refused,         // some rank could not get ready
   inaccurate,      // 8 bits were not enough
-};
-
-// What error feedback keeps between the calls of a slot; null where there is none.
-struct Residuals {
-  void* encode = nullptr;
-  void* reduce = nullptr;
-  ProbeState* probe = nullptr;  // what the last call's values looked like
 };
 
 // The same on all ranks.
@@ -66,37 +59,22 @@ class Slot {
   Result<void> changePlan(const DeviceTable& device, const PrecisionPlan& change);
   Result<void> enterPlan(const DeviceTable& device, void* stream);
 
-  // Allocates residuals, counters and mirror, and initialises the counters on `stream`. Holds no
-  // memory after an error.
+  // Allocates counters and mirror, and initialises the counters on `stream`. Holds no memory after
+  // an error.
   Result<void> allocate(const DeviceTable& device, void* stream);
 
-  // Zeroes the residuals on `stream` if this call must not use them: the caller's buffers are not
-  // those of the last call, or the layout of the buckets changed (dropResiduals()).
-  Result<void> refreshResiduals(const DeviceTable& device, const void* send, const void* recv,
-                                void* stream);
-  // The next call starts from zero residuals.
-  void dropResiduals() { residualsStale_ = true; }
-  // The next call belongs to this epoch of its communicator's sequence, where the slot has a place:
-  // residuals of another one are not its own.
-  void enterEpoch(uint32_t epoch);
-
-  // The residuals of calls on streams.
-  Residuals residuals() const;
-  // Whether the next call of `epoch` adds them.
-  bool owes(uint32_t epoch) const {
-    return residuals_.encode && !residualsStale_ && epoch == epoch_;
-  }
-  uint32_t epoch() const { return epoch_; }
+  // Takes memory for the residuals of calls on streams, where the slot keeps any.
+  Result<void> takeResiduals(const DeviceTable& device);
+  // Those of the next call on `stream`, which are zero where it must not use the last one's: the
+  // caller's buffers are others, or the layout of the buckets changed. Null where none are held.
+  Result<Residuals> residualsOfCall(const DeviceTable& device, const void* send, const void* recv,
+                                    void* stream);
+  // Those of the next call in the capture `id`. Whether a rank has memory for them is its own
+  // affair: without, its calls go without feedback.
+  Residuals residualsInCapture(const DeviceTable& device, uint64_t id);
   // Of what they belong to: a lane's are of its part of the bucket alone.
   uint64_t residualIdentity() const;
-  // Before the first call: that one adds what is written to the residuals until then, zero where
-  // nothing is, whatever its buffers are. Not on the call path; the capture mode must be relaxed.
-  Result<void> resumeResiduals(const DeviceTable& device);
-  // The residuals of the next call in the capture `id`, zero when its graph first runs. Graphs keep
-  // their own, one pair for each call of this slot in a capture, since several buckets may share
-  // the slot and a graph cannot see whether its buffers are those of the last call. Whether a rank
-  // has memory for them is its own affair: without, its calls go without feedback.
-  Residuals capturedResiduals(const DeviceTable& device, uint64_t id);
+  bool hasFeedback() const { return rule.gain > 0 && plan.hasResiduals() && !plan.isIdle(); }
 
   // Enqueues a copy of the device's error sums to the mirror.
   Result<void> mirrorState(const DeviceTable& device, void* stream);
@@ -137,6 +115,7 @@ class Slot {
   uint64_t calls = 0;       // compressed ones
   SlotCalls made{};         // eager ones, where how they are sent is selected
   SlotStats* stats = nullptr;
+  SlotResiduals residuals;
 
  private:
   Result<void> allocateBuffers(const DeviceTable& device);
@@ -147,42 +126,15 @@ class Slot {
     SlotState state;
     ProbeState probe;
   };
-  struct ByteRange {
-    uint64_t first, end;
-  };
-  ByteRange ownedBytes() const;
-
-  struct ResidualBuffers {
-    Buffer encode, reduce, probe;
-    Residuals pointers() const {
-      return {encode.as<void>(), reduce.as<void>(), probe.as<ProbeState>()};
-    }
-  };
-  bool hasFeedback() const { return rule.gain > 0; }
   std::vector<wire::Segment> ownRuns(const std::vector<wire::Segment>& runs) const;
-  // Where the own shard may move the residual of stage 2, too, has room for the whole bucket.
-  Result<ResidualBuffers> allocateResiduals(const DeviceTable& device, const CollectivePlan& of,
-                                            bool isWhole) const;
-  Result<void> clearResidual(const DeviceTable& device, uint64_t firstByte, uint64_t endByte,
-                             void* stream);
-  Result<ResidualBuffers> allocateClearResiduals(const DeviceTable& device) const;
-  std::vector<Buffer*> allBuffers();
+  ResidualRange rangeOf(const CollectivePlan& of) const;
   void warnOfOverflow() const;
 
   CollectivePlan planInForce_;
   uint64_t statelessEndsAt_ = UINT64_MAX;  // call
-  // The owned part of the residual of stage 2 before the change, until enterPlan().
-  std::optional<ByteRange> ownedBefore_;
-  ResidualBuffers residuals_;
+  bool hasChanged_ = false;                // the plan, until enterPlan()
   Buffer state_, mirror_;
   Event mirrored_;
-  const void* lastSend_ = nullptr;
-  const void* lastRecv_ = nullptr;
-  bool residualsStale_ = true;  // not cleared yet
-  uint32_t epoch_ = 0;
-
-  std::vector<ResidualBuffers> captured_;  // by occurrence in a capture; live as long as the slot
-  std::map<uint64_t, size_t> nInCapture_;  // by capture, since several may be under way
 };
 
 }  // namespace cinch

@@ -138,7 +138,34 @@ Result<void> StepSelection::receive(CommDecisions& decisions, uint64_t call) {
     received_.push_back(topic);
     hasReceived = true;
   }
+  CINCH_TRY(receiveAnswer(decisions, call));
   if (hasReceived) report(before);
+  return {};
+}
+
+uint64_t StepSelection::topicOfQuestion(uint64_t question) const {
+  return topicOf(Subject::residuals, {identity_, question});
+}
+
+std::optional<uint64_t> StepSelection::nextQuestion() {
+  const auto question = now_.residuals().question;
+  if (!question || *question < nAsked_) return {};
+  nAsked_ = *question + 1;
+  return topicOfQuestion(*question);
+}
+
+// The least of what the ranks have said: 1 where all have memory.
+Result<void> StepSelection::receiveAnswer(CommDecisions& decisions, uint64_t call) {
+  const auto question = now_.residuals().question;
+  // Where calls wait, all ranks have been asked with the last one.
+  if (!question || (decisions.callsWait() && *question >= nAsked_)) return {};
+  const uint64_t topic = topicOfQuestion(*question);
+  const auto said = decisions.read(topic, call);
+  CINCH_TRY(said);
+  if (said.value() == nullptr) return {};
+  const std::vector<uint64_t> least = leastOf(*said.value());
+  now_.selector->answer(!least.empty() && least.front() == 1);
+  received_.push_back(topic);
   return {};
 }
 

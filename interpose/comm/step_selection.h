@@ -64,6 +64,18 @@ class StepSelection {
   // Of the period under way; plain before begin().
   const StepMode& mode() const { return now_.mode; }
 
+  // The ranks are to say, over this topic, whether they have memory for residuals; once for each.
+  std::optional<uint64_t> nextQuestion();
+  // They all have: what is sent may use them.
+  bool holdsResiduals() const { return now_.residuals().areHeld; }
+  // They may have, or are about to; false: no call that was made can use them any more.
+  bool mayHoldResiduals() const {
+    const auto mayHold = [](const Selector::Residuals& residuals) {
+      return residuals.areHeld || residuals.question;
+    };
+    return mayHold(now_.residuals()) || mayHold(made_.residuals());
+  }
+
   // All calls since the last commit() or takeBack() were made, or were not.
   void commit(CommDecisions& decisions);
   void takeBack();
@@ -95,10 +107,15 @@ class StepSelection {
     uint32_t atypical = 0;     // samples, as bits
     bool isAtypical = false;   // the period
     uint64_t markedGroup = 0;  // in which the last mark was made
+    Selector::Residuals residuals() const {
+      return selector ? selector->residuals() : Selector::Residuals();
+    }
   };
   void endPeriod();
   void mark(const Selector::Period& period, const PeriodStart& start);
   uint64_t topicOfBlock(uint64_t block) const;
+  uint64_t topicOfQuestion(uint64_t question) const;
+  Result<void> receiveAnswer(CommDecisions& decisions, uint64_t call);
   Result<void> receive(CommDecisions& decisions, uint64_t call);
   void report(const StepMode& before) const;
 
@@ -110,6 +127,7 @@ class StepSelection {
   bool isChanged_ = false;          // since the last commit
   std::vector<uint64_t> received_;  // topics, likewise
   uint64_t nGiven_ = 0;             // blocks below it were given
+  uint64_t nAsked_ = 0;             // questions below it were asked
   std::atomic<uint64_t> late_{0};   // blocks below it are
 };
 

@@ -13,10 +13,11 @@ enum class Subject : uint64_t {
   allocation,  // votes while a slot gets ready
   meeting,     // that all are at the call at which NCCL connects them for a slot
   connection,
-  evidence,  // whether a site of the step is a gradient
-  closing,   // that it is none any more
-  times,     // of one block of training steps, or of a slot's calls
-  precision  // of a slot, after an examined call
+  evidence,   // whether a site of the step is a gradient
+  closing,    // that it is none any more
+  times,      // of one block of training steps, or of a slot's calls
+  residuals,  // whether all ranks have memory for them
+  precision   // of a slot, after an examined call
 };
 
 // One that is the same on all ranks for the same facts, and another one for others. Without

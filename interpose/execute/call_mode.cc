@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "interpose/comm/background.h"
+#include "interpose/execute/residuals.h"
 
 namespace cinch {
 namespace {
@@ -57,11 +58,14 @@ void open(const CommState& comm, StepSelection& selection, const std::string& na
     CINCH_WARN("POLICY", "%s is not timed here: %s", name.c_str(), made.error().message.c_str());
 }
 
+// `slot`: whose calls are the periods; null: steps are.
 Result<void> beginPeriod(const std::shared_ptr<CommState>& comm, StepSelection& selection,
-                         const PeriodStart& start) {
+                         Slot* slot, const PeriodStart& start) {
   const CurrentDevice current(*comm->resources.device, comm->resources.cudaDevice);
   const auto ended = selection.beginPeriod(comm->decisions, start);
   CINCH_TRY(ended);
+  if (const auto topic = selection.nextQuestion()) askForResiduals(*comm, slot, *topic);
+  if (!selection.mayHoldResiduals()) CINCH_TRY(giveResidualsBack(*comm, slot, start.stream));
   if (!ended.value() || comm->decisions.isReplayed()) return {};
   const BlockToReduce task(comm, selection, *ended.value());
   if (!runInBackground([task] { return task.tryToEnd(); })) task.sendNone();
@@ -77,24 +81,25 @@ bool isAudited(const Slot& slot) {
   return slot.checkup && slot.checkup->schedule.examines(slot.made.nCompressed);
 }
 
-// How the slot begins takes effect at its first call, and may be so that no call may be stateless.
-bool isFirst(const Slot& slot) {
-  return slot.checkup && slot.checkup->schedule.hasOpening && slot.made.nCompressed == 0;
-}
-
-Sending sendingOf(const Slot& slot, const StepMode& mode) {
-  if (mode.sending == Sending::plain || slot.plan.inputBytes() < mode.minBytes)
-    return Sending::plain;
-  const bool mayBeStateless =
-      slot.mayBeStateless(slot.made.nCalls) && !isAudited(slot) && !isFirst(slot);
-  return mode.sending == Sending::stateless && mayBeStateless ? Sending::stateless : Sending::full;
+// Where no residuals are held, what the guard examines is exact, and what may not be stateless is
+// plain.
+CallMode modeOf(Slot& slot, const StepMode& mode, bool holdsResiduals) {
+  CallMode chosen{.slot = &slot, .sending = mode.sending, .hasFeedback = holdsResiduals};
+  if (slot.plan.inputBytes() < mode.minBytes) chosen.sending = Sending::plain;
+  if (chosen.sending != Sending::stateless) return chosen;
+  const bool hasFull = holdsResiduals || slot.rule.gain == 0;
+  if (isAudited(slot))
+    chosen.sending = Sending::full;
+  else if (!slot.mayBeStateless(slot.made.nCalls))
+    chosen.sending = hasFull ? Sending::full : Sending::plain;
+  return chosen;
 }
 
 void count(Slot& slot, Sending sending) {
   SlotCalls& made = slot.made;
   if (sending != Sending::plain) ++made.nCompressed;
   if (sending == Sending::full) {
-    if (made.nCalls > made.lastFull + kResidualLife) slot.dropResiduals();
+    if (made.nCalls > made.lastFull + kResidualLife) slot.residuals.drop();
     made.lastFull = made.nCalls;
   }
   ++made.nCalls;
@@ -110,11 +115,12 @@ Result<void> followPeriods(const std::shared_ptr<CommState>& state,
   comm.selections.touch(steps);
   if (!steps.startsPeriod(decision.place, decision.periodCalls)) return {};
   if (!steps.hasBegun()) {
+    if (!steps.mayHoldResiduals()) CINCH_TRY(giveResidualsBack(comm, nullptr, start.stream));
     if (!steps.wasReady()) return {};
     open(comm, steps, comm.name, *comm.selections.figures);
     steps.begin(comm.selectorOptions());
   }
-  return beginPeriod(state, steps, start);
+  return beginPeriod(state, steps, nullptr, start);
 }
 
 Result<CallMode> chooseMode(const std::shared_ptr<CommState>& state,
@@ -134,10 +140,11 @@ Result<CallMode> chooseMode(const std::shared_ptr<CommState>& state,
     open(comm, *selection, slot.name, slot.stats->sending);
     if (!selection->hasBegun())
       selection->begin({.seed = comm.selections.seed ^ slot.identity,
-                        .hasStateless = slot.statelessPlan.has_value()});
-    CINCH_TRY(beginPeriod(state, *selection, start));
+                        .hasStateless = slot.statelessPlan.has_value(),
+                        .hasResiduals = slot.rule.gain > 0});
+    CINCH_TRY(beginPeriod(state, *selection, &slot, start));
   }
-  if (isReady) mode.sending = sendingOf(slot, selection->mode());
+  if (isReady) mode = modeOf(slot, selection->mode(), selection->holdsResiduals());
   count(slot, mode.sending);
   return mode;
 }

@@ -10,6 +10,9 @@ namespace cinch {
 struct CallMode {
   Slot* slot = nullptr;  // whose calls are counted; null: it is compressed whatever that costs
   Sending sending = Sending::full;
+  // False: no rank holds residuals. A full call is an audit then, whose exact result is the
+  // program's.
+  bool hasFeedback = true;
   bool isNumbered = false;  // the call is
 
   bool isStateless() const { return sending == Sending::stateless; }

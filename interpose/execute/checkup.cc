@@ -36,8 +36,6 @@ bool isDue(const Checkup& checkup) {
 // What is in force from this call on.
 Result<void> followDecisions(BatchItem& item) {
   Checkup& checkup = *item.slot->checkup;
-  if (!checkup.opening.empty())
-    return follow(*item.comm, *item.slot, std::exchange(checkup.opening, {}));
   if (!checkup.examined) return {};
   const auto decided =
       item.comm->decisions.take(precisionTopic(*item.slot, *checkup.examined), item.number);
@@ -56,6 +54,13 @@ const CollectivePlan& planOf(const BatchItem& item) {
   return item.mode.isStateless() ? *item.slot->statelessPlan : item.slot->plan;
 }
 
+// It is examined for what its codes would be with the feedback that they need: the program gets the
+// exact result, also where what follows is known and nothing is examined.
+bool isExact(const BatchItem& item) {
+  return hasCheckup(item) && !item.mode.isStateless() && !item.mode.hasFeedback &&
+         item.slot->rule.gain > 0;
+}
+
 TallyLaunch tallyOf(const BatchItem& item, const void* values) {
   return {.values = values,
           .others = nullptr,
@@ -66,6 +71,10 @@ TallyLaunch tallyOf(const BatchItem& item, const void* values) {
 }
 
 }  // namespace
+
+Result<void> followOpening(CommState& comm, Slot& slot, std::span<const uint8_t> bytes) {
+  return slot.checkup == nullptr || bytes.empty() ? Result<void>() : follow(comm, slot, bytes);
+}
 
 bool willBeExamined(const BatchItem& item, uint64_t nBefore) {
   if (!hasCheckup(item)) return false;
@@ -108,10 +117,10 @@ Result<void> noteInput(BatchItem& item) {
 }
 
 Result<void> reduceExactly(const BatchItem& item) {
-  if (!item.examined) return {};
+  if (!item.examined && !isExact(item)) return {};
   const Collective& call = item.call;
   CommState& comm = *item.comm;
-  beginAudit(comm, item.exam, call);
+  if (item.examined) beginAudit(comm, item.exam, call);
   CINCH_TRY_NCCL(comm.real.AllReduce(call.send, comm.workspace.exact(), call.count, call.type,
                                      call.op, comm.comm, call.stream),
                  "cannot reduce a bucket exactly");
@@ -125,6 +134,16 @@ Result<void> noteResult(const BatchItem& item) {
   tally.others = item.call.recv;
   return item.slot->checkup->examiner.noteResult(*item.comm->resources.device, tally,
                                                  item.slot->state(), item.call.stream);
+}
+
+Result<void> handOverExact(const BatchItem& item) {
+  if (!isExact(item)) return {};
+  const DeviceTable& device = *item.comm->resources.device;
+  CINCH_TRY_DEVICE(device,
+                   device.copyAsync(item.call.recv, item.comm->workspace.exact(),
+                                    item.slot->plan.inputBytes(), item.call.stream),
+                   "cannot copy an exact result");
+  return {};
 }
 
 }  // namespace cinch

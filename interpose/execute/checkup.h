@@ -14,6 +14,9 @@ namespace cinch {
 // yet.
 bool willBeExamined(const BatchItem& item, uint64_t nBefore);
 
+// What rank 0 has said of how the slot begins, before its first call; the same on all ranks.
+Result<void> followOpening(CommState& comm, Slot& slot, std::span<const uint8_t> bytes);
+
 // Settles the plan that the call follows, and whether it is examined. An error means that this rank
 // cannot follow what the others do.
 Result<void> beginCall(BatchItem& item);
@@ -24,7 +27,10 @@ Result<void> endCall(BatchItem& item);
 Result<void> noteInput(BatchItem& item);
 // beside the exchange, in the same group of NCCL calls: the user's buffer is still as it was;
 Result<void> reduceExactly(const BatchItem& item);
-// after decoding.
+// after decoding;
 Result<void> noteResult(const BatchItem& item);
+// and last: where the call went without the feedback that its codes need, the program gets the
+// exact result.
+Result<void> handOverExact(const BatchItem& item);
 
 }  // namespace cinch

@@ -5,7 +5,9 @@
 #include "interpose/agree/decisions.h"
 #include "interpose/comm/memory_reserve.h"
 #include "interpose/comm/topic.h"
+#include "interpose/execute/checkup.h"
 #include "interpose/execute/judgement.h"
+#include "interpose/execute/residuals.h"
 #include "interpose/execute/trace.h"
 
 namespace cinch {
@@ -86,8 +88,9 @@ void allocate(CommState& comm, Slot& slot, CUstream_st* stream) {
   if (done.ok()) allocateTracer(comm);
   if (done.ok()) done = comm.workspace.begin(stream, 0);
   if (done.ok()) {
-    const Result<void> allocated = slot.allocate(device, stream);
+    Result<void> allocated = slot.allocate(device, stream);
     done = comm.workspace.end(stream, 0);  // later calls follow the initialisation
+    if (allocated.ok() && done.ok()) allocated = takeResidualsToBegin(comm, slot, stream);
     if (!allocated.ok()) done = allocated;
   }
   // Where it does not arrive the connection is ending, and nothing comes of it; or it has arrived,
@@ -108,7 +111,7 @@ Result<bool> isReady(CommState& comm, Slot& slot, uint64_t call) {
     auto allConnected = yesOf(comm, slot, connectionTopic(slot), call);
     CINCH_TRY(allConnected);
     if (!allConnected.value()) return false;
-    if (slot.checkup) slot.checkup->opening = std::move(allConnected.value()->bytes);
+    CINCH_TRY(followOpening(comm, slot, allConnected.value()->bytes));
     comm.activate(slot);
   }
   return slot.phase == SlotPhase::active;
@@ -163,6 +166,9 @@ void giveBack(CommState& comm, Slot& slot) {
                          slot.phase == SlotPhase::connected;
   if (!hasMemory) return;
   std::vector<Buffer> buffers;
+  const RelaxedCapture relaxed(*comm.resources.device);
+  const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
+  slot.residuals.giveBackUnused();
   Event lastUse = slot.release(buffers);
   MemoryReserve::instance().keep(comm.resources.cudaDevice, std::move(buffers), std::move(lastUse));
   slot.phase = SlotPhase::idle;

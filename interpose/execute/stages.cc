@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
+#include "common/log.h"
 #include "interpose/execute/checkup.h"
 #include "interpose/execute/trace.h"
 
@@ -236,15 +238,30 @@ Result<void> probeInput(const BatchItem& item) {
   return {};
 }
 
+// What was given back with an older layout, and is wanted again: as far as this rank has memory.
+void takeAgain(const BatchItem& item) {
+  Slot& slot = *item.slot;
+  if (!slot.hasFeedback() || slot.residuals.areHeld()) return;
+  const RelaxedCapture relaxed(deviceOf(item));
+  const auto taken = slot.takeResiduals(deviceOf(item));
+  if (!taken.ok() && std::has_single_bit(slot.calls + 1))
+    CINCH_WARN("EXEC", "%s: no error feedback: %s", slot.name.c_str(),
+               taken.error().message.c_str());
+}
+
 Result<void> takeResiduals(BatchItem& item) {
   Slot& slot = *item.slot;
   if (item.mode.isStateless()) return {};
   if (isCaptured(item)) {
-    item.residuals = slot.capturedResiduals(deviceOf(item), item.captureId);
+    item.residuals = slot.residualsInCapture(deviceOf(item), item.captureId);
     return {};
   }
-  item.residuals = slot.residuals();
-  return slot.refreshResiduals(deviceOf(item), item.call.send, item.call.recv, item.call.stream);
+  if (item.mode.hasFeedback) takeAgain(item);
+  const auto found =
+      slot.residualsOfCall(deviceOf(item), item.call.send, item.call.recv, item.call.stream);
+  CINCH_TRY(found);
+  if (item.mode.hasFeedback) item.residuals = found.value();
+  return {};
 }
 
 // A captured call is counted once, however often its graph is launched.
@@ -329,6 +346,7 @@ Result<void> closeStages(BatchItem& item) {
   if (!item.connectOnly) {
     endTrace(item);
     CINCH_TRY(noteResult(item));
+    CINCH_TRY(handOverExact(item));
     CINCH_TRY(finishCall(item));
   }
   return item.comm->workspace.end(item.call.stream, item.captureId);

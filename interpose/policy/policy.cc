@@ -133,7 +133,7 @@ Reason decide(const Params& params, const CommFacts& comm, const Signature& sign
 
 std::string agreedSettings(const Params& params, const Rules& rules, const std::string& plan) {
   // Raise it whenever the same calls with the same settings could lead to other messages.
-  constexpr int kBehaviour = 31;
+  constexpr int kBehaviour = 32;
   return "behaviour=" + std::to_string(kBehaviour) +
          " wire-format=" + std::to_string(wire::kVersion) + " " + settingsText(params) +
          " CINCH_RULES-hash=" + rules.fingerprint() + " CINCH_PLAN-hash=" + plan;
@@ -171,6 +171,10 @@ Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_
 
 bool hasStatelessCalls(const Params& params) {
   return params.codec == kAutoCodec;
+}
+
+bool mayHaveFeedback(const Params& params) {
+  return errorFeedbackGain(params, 1.0f) > 0;
 }
 
 const codec::CodecInfo& statelessCodec() {

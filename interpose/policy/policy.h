@@ -81,6 +81,8 @@ Coding codingOf(const Params& params, CallKind kind, const Place& place, uint32_
 const codec::CodecInfo& statelessCodec();
 // Whether some calls may be stateless, which only those are that could be adaptive.
 bool hasStatelessCalls(const Params& params);
+// Whether some may have feedback, as rules may have it, too.
+bool mayHaveFeedback(const Params& params);
 
 // True for a call that marks a new layout of the buckets to come, as PyTorch DDP's integer
 // broadcasts of bucket order do: residuals must not outlive it.

@@ -3,6 +3,8 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
+#include <map>
+#include <mutex>
 
 #include "kernels/device_table.h"
 #include "kernels/nvml/nvlinks.h"
@@ -33,6 +35,39 @@ int onOwnStream(const Enqueue& enqueue) {
   if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
   const cudaError_t destroyed = cudaStreamDestroy(stream);
   return error != cudaSuccess ? error : destroyed;
+}
+
+// Of the current device, made when it is first asked for. What is given back is not kept: CUDA
+// returns it when the program next waits for the device. Nor does memory depend on what another
+// stream has still to do: who asks for it waits for nothing.
+cudaError_t makePool(int device, cudaMemPool_t* pool) {
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = device;
+  cudaError_t error = cudaMemPoolCreate(pool, &properties);
+  for (const cudaMemPoolAttr attribute :
+       {cudaMemPoolReuseFollowEventDependencies, cudaMemPoolReuseAllowInternalDependencies}) {
+    int isAllowed = 0;
+    if (error == cudaSuccess) error = cudaMemPoolSetAttribute(*pool, attribute, &isAllowed);
+  }
+  return error;
+}
+
+cudaError_t ownPool(cudaMemPool_t* pool) {
+  static std::mutex mutex;
+  static std::map<int, cudaMemPool_t> pools;  // by device; as long as the process
+  int device = 0;
+  if (const cudaError_t error = cudaGetDevice(&device)) return error;
+  const std::lock_guard lock(mutex);
+  const auto known = pools.find(device);
+  if (known != pools.end()) {
+    *pool = known->second;
+    return cudaSuccess;
+  }
+  const cudaError_t error = makePool(device, pool);
+  if (error == cudaSuccess) pools.emplace(device, *pool);
+  return error;
 }
 
 }  // namespace
@@ -80,6 +115,22 @@ int allocate(void** memory_dev, size_t nBytes) {
 }
 int release(void* memory_dev) {
   return cudaFree(memory_dev);
+}
+
+int memoryInfo(size_t* nFree, size_t* nTotal) {
+  return cudaMemGetInfo(nFree, nTotal);
+}
+
+int allocateReturnable(void** memory_dev, size_t nBytes) {
+  cudaMemPool_t pool = nullptr;
+  if (const cudaError_t error = ownPool(&pool)) return error;
+  return onOwnStream([&](cudaStream_t stream) {
+    return cudaMallocFromPoolAsync(memory_dev, nBytes, pool, stream);
+  });
+}
+
+int giveBack(void* memory_dev, void* stream) {
+  return cudaFreeAsync(memory_dev, asStream(stream));
 }
 
 int allocateHost(void** memory, size_t nBytes) {

@@ -24,6 +24,9 @@ int nvlinks(int* nActive);
 
 int allocate(void** memory_dev, size_t nBytes);
 int release(void* memory_dev);
+int memoryInfo(size_t* nFree, size_t* nTotal);
+int allocateReturnable(void** memory_dev, size_t nBytes);
+int giveBack(void* memory_dev, void* stream);
 int allocateHost(void** memory, size_t nBytes);
 int releaseHost(void* memory);
 int copyAsync(void* to, const void* from, size_t nBytes, void* stream);

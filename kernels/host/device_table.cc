@@ -104,6 +104,10 @@ int clearAsync(void* memory, size_t nBytes, void* stream) {
   return runtime.cudaMemsetAsync(memory, 0, nBytes, stream);
 }
 
+int memoryInfo(size_t* nFree, size_t* nTotal) {
+  return runtime.cudaMemGetInfo(nFree, nTotal);
+}
+
 int streamCreate(void** stream) {
   return runtime.cudaStreamCreateWithFlags(stream, kNonBlocking);
 }
@@ -126,6 +130,13 @@ int clearNow(void* memory, size_t nBytes) {
 }
 int copyNow(void* to, const void* from, size_t nBytes) {
   return onOwnStream([&](void* stream) { return copyAsync(to, from, nBytes, stream); });
+}
+
+int allocateReturnable(void** memory, size_t nBytes) {
+  return onOwnStream([&](void* stream) { return runtime.cudaMallocAsync(memory, nBytes, stream); });
+}
+int giveBack(void* memory, void* stream) {
+  return runtime.cudaFreeAsync(memory, stream);
 }
 
 int captureId(void* stream, uint64_t* id) {
@@ -210,6 +221,9 @@ cinch::DeviceTable cinchDeviceTable_v1 = {
     .nvlinks = nvlinks,
     .allocate = allocate,
     .release = release,
+    .memoryInfo = memoryInfo,
+    .allocateReturnable = allocateReturnable,
+    .giveBack = giveBack,
     .allocateHost = allocateHost,
     .releaseHost = releaseHost,
     .copyAsync = copyAsync,

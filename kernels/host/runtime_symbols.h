@@ -16,6 +16,9 @@ namespace cinch::host {
   SYMBOL(cinchEmulatorLoadKernel, const void* kernel)                                        \
   SYMBOL(cudaMalloc, void** memory, size_t nBytes)                                           \
   SYMBOL(cudaFree, void* memory)                                                             \
+  SYMBOL(cudaMallocAsync, void** memory, size_t nBytes, void* stream)                        \
+  SYMBOL(cudaFreeAsync, void* memory, void* stream)                                          \
+  SYMBOL(cudaMemGetInfo, size_t* nFree, size_t* nTotal)                                      \
   SYMBOL(cudaHostAlloc, void** memory, size_t nBytes, unsigned flags)                        \
   SYMBOL(cudaFreeHost, void* memory)                                                         \
   SYMBOL(cudaMemcpyAsync, void* to, const void* from, size_t nBytes, int kind, void* stream) \

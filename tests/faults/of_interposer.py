@@ -26,9 +26,9 @@ FAULTS = [
     ),
     Fault(
         name="residual-memory-of-the-last-call-only",
-        file="interpose/comm/comm_state.cc",
-        right="residualBytes_ += residualSizes(",
-        wrong="residualBytes_ = (FAULT ? 0 : residualBytes_) + residualSizes(",
+        file="interpose/comm/residual_budget.cc",
+        right="const uint64_t before = heldBytes.fetch_add(nBytes);",
+        wrong="const uint64_t before = FAULT ? (heldBytes.fetch_add(nBytes), 0) : heldBytes.fetch_add(nBytes);",
         harm="residuals take more memory than CINCH_RESIDUAL_MEMORY allows, from the third bucket on",
     ),
     Fault(

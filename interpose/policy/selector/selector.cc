@@ -77,6 +77,22 @@ bool isBeyond(int64_t distance, int64_t sds, int64_t spread, int64_t n) {
   return distance * distance * n > sds * spread * sds * spread;
 }
 
+// A ratio of `n` samples is far slower, beyond what the incumbent's noise may do, too.
+bool isFarSlower(int64_t ratio, int64_t spread, int64_t n) {
+  return ratio > kFarSlower && isBeyond(ratio, 2, spread, n);
+}
+
+StepMode modeOf(uint32_t candidate, const StepMode& incumbent, const Selector::Options& options) {
+  if (candidate >= kSendings) return {incumbent.sending, options.thresholds[candidate - kSendings]};
+  const auto sending = static_cast<Sending>(candidate);
+  return {sending, sending == Sending::plain ? 0 : incumbent.minBytes};
+}
+
+// 1 where evidence is of the challenger over the incumbent, -1 where it is the other way round.
+int64_t orientationOf(const StepMode& challenger, const StepMode& incumbent) {
+  return challenger.sending < incumbent.sending ? -1 : 1;
+}
+
 }  // namespace
 
 Selector::Selector(const Options& options) : options_(options) {
@@ -176,7 +192,7 @@ void Selector::receive(uint64_t number, std::span<const uint64_t> least) {
   if (block->role != Role::probe) return receiveCompared(*block, logs);
   // What is done once is done in the first sample.
   if (logs[1] == kNoLog) return tryNext();
-  if (isFarSlower(logs[1] - level_.logs.mean(), 1)) return leaveSlow();
+  if (isFarSlower(logs[1] - level_.logs.mean(), level_.logs.spread(), 1)) return leaveSlow();
   enter(Phase::comparing);
 }
 
@@ -237,23 +253,24 @@ void Selector::receiveCompared(const Block& block, const Logs& logs) {
   examination_.isOfChallenger[block.position] = block.role == Role::challenger;
   const LogMoments found = momentsOf(logs);
   if (block.role == Role::challenger && found.count() > 0 &&
-      isFarSlower(found.mean() - level_.logs.mean(), found.count()))
+      isFarSlower(found.mean() - level_.logs.mean(), level_.logs.spread(), found.count()))
     return leaveSlow();
   if (++examination_.nReceived == kBlockSamples) judgeRound();
 }
 
 void Selector::judgeRound() {
   Evidence& known = evidence();
+  const int64_t orientation = orientationOf(examination_.challenger, incumbent_);
   for (size_t i = 0; i < kBlockSamples; i += 2) {
     const size_t challenger = examination_.isOfChallenger[i] ? i : i + 1;
     const Logs& theirs = examination_.round[challenger];
     const Logs& own = examination_.round[i + i + 1 - challenger];
     for (size_t sample = 0; sample < kBlockSamples; ++sample)
       if (theirs[sample] != kNoLog && own[sample] != kNoLog)
-        known.ratios.add(orientation() * within(kOctave, theirs[sample] - own[sample]));
+        known.ratios.add(orientation * within(kOctave, theirs[sample] - own[sample]));
   }
   ++known.nRounds;
-  const int64_t gain = -orientation() * known.ratios.mean();
+  const int64_t gain = -orientation * known.ratios.mean();
   const bool isPlain = examination_.challenger.sending == Sending::plain;
   const bool hasWon = isPlain ? gain > 0 && known.ratios.isBeyond(kToLose)
                               : gain > kWorthwhile && known.ratios.isBeyond(kToWin);
@@ -261,11 +278,6 @@ void Selector::judgeRound() {
   if (hasWon) change();
   if (hasWon || hasLost || --examination_.nRoundsLeft == 0) return tryNext();
   enter(Phase::comparing);
-}
-
-// Beyond what the incumbent's noise may do, too.
-bool Selector::isFarSlower(int64_t ratio, int64_t nSamples) const {
-  return ratio > kFarSlower && isBeyond(ratio, 2, level_.logs.spread(), nSamples);
 }
 
 void Selector::examine() {
@@ -281,16 +293,42 @@ void Selector::tryNext() {
   if (examination_.candidate == kCandidates) {
     rest_.hasThresholds = rest_.hasThresholds || incumbent_.sending != Sending::plain;
     if (examination_.hasChanged) rest_.exponent = 0;
+    if (incumbent_.sending != Sending::full) examination_.holdsResiduals = false;
     rest_.until = current_.block.number + (kShortestRest << rest_.exponent);
     rest_.exponent = std::min(rest_.exponent + 1, kMaxDoublings);
     return enter(Phase::resting);
   }
-  examination_.challenger = modeOf(examination_.candidate);
+  examination_.challenger = modeOf(examination_.candidate, incumbent_, options_);
+  const bool needsResiduals =
+      options_.hasResiduals && examination_.challenger.sending == Sending::full;
+  if (!needsResiduals || examination_.holdsResiduals) return challenge();
+  // Of a block of its own, so that no other question has this number.
+  examination_.question = current_.block.number + 1;
+  enter(Phase::asking);
+}
+
+Selector::Residuals Selector::residuals() const {
+  Residuals residuals{.areHeld = examination_.holdsResiduals};
+  if (phase_ == Phase::asking) residuals.question = examination_.question;
+  return residuals;
+}
+
+void Selector::answer(bool haveAll) {
+  if (phase_ != Phase::asking) return;
+  examination_.holdsResiduals = haveAll;
+  if (haveAll)
+    challenge();
+  else
+    tryNext();
+}
+
+void Selector::challenge() {
   if (examination_.candidate >= kSendings) evidence() = {};
   const Evidence& known = evidence();
   examination_.nRoundsLeft = known.nRounds < kMaxRounds ? kMaxRounds - known.nRounds : 1;
   const bool isKnownToBeNear =
-      known.nRounds > 0 && orientation() * known.ratios.mean() <= kFarSlower;
+      known.nRounds > 0 &&
+      orientationOf(examination_.challenger, incumbent_) * known.ratios.mean() <= kFarSlower;
   enter(isKnownToBeNear ? Phase::comparing : Phase::probing);
 }
 
@@ -306,24 +344,12 @@ bool Selector::isWorthTrying(uint32_t candidate) const {
   return sending != incumbent_.sending;
 }
 
-StepMode Selector::modeOf(uint32_t candidate) const {
-  if (candidate >= kSendings)
-    return {incumbent_.sending, options_.thresholds[candidate - kSendings]};
-  const auto sending = static_cast<Sending>(candidate);
-  return {sending, sending == Sending::plain ? 0 : incumbent_.minBytes};
-}
-
 // Of incumbent and challenger.
 Selector::Evidence& Selector::evidence() {
   if (examination_.candidate >= kSendings) return evidence_[kSendings];
   const auto a = static_cast<size_t>(incumbent_.sending);
   const auto b = static_cast<size_t>(examination_.challenger.sending);
   return evidence_[a + b - 1];
-}
-
-// 1 where evidence() is of the challenger over the incumbent, -1 where it is the other way round.
-int64_t Selector::orientation() const {
-  return examination_.challenger.sending < incumbent_.sending ? -1 : 1;
 }
 
 // The challenger is the incumbent from here on.

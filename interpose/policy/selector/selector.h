@@ -11,6 +11,7 @@
 //
 //   scaling      the first block says how long a period is, sent as the incumbent
 //   levelling    a block of samples of the right length, where the first one's were too short
+//   asking       whether all ranks have memory for the residuals of the challenger
 //   probing      two short samples of a challenger: is it so slow that four would hurt?
 //   comparing    rounds of four blocks, incumbent and challenger in balanced order (A B B A or
 //                B A A B), until the challenger has won: the mean log ratio of single samples is
@@ -56,6 +57,7 @@ class Selector {
     uint64_t seed = 0;          // the same on all ranks; orders the blocks of a round
     uint64_t firstBlock = 0;    // its number
     bool hasStateless = false;  // and not only full
+    bool hasResiduals = false;  // full has: memory that is asked for when it is first tried
     // Larger ones come last; 0: none.
     std::array<uint64_t, 2> thresholds{};
   };
@@ -85,6 +87,15 @@ class Selector {
   // The timings of a block, by sample: ns for each of its periods, the least of all ranks. Fewer
   // where the ranks could not reduce them. Of blocks that ended, in any order.
   void receive(uint64_t block, std::span<const uint64_t> least);
+  struct Residuals {
+    // What is to be tried needs them: the number of the question whether all ranks have memory for
+    // them. Until it is answered the incumbent is sent.
+    std::optional<uint64_t> question{};
+    // What is sent may use them: from a yes to the end of an examination that full has not won.
+    bool areHeld = false;
+  };
+  Residuals residuals() const;
+  void answer(bool haveAll);
   // The numbers of the blocks that are awaited, oldest first, and then kNoBlock.
   std::array<uint64_t, kMaxAwaited> awaited() const;
 
@@ -98,7 +109,7 @@ class Selector {
   Summary summary() const;
 
  private:
-  enum class Phase : uint8_t { scaling, levelling, probing, comparing, resting };
+  enum class Phase : uint8_t { scaling, levelling, asking, probing, comparing, resting };
   enum class Role : uint8_t { incumbent, challenger, probe };
   struct Block {
     uint64_t number = 0;
@@ -140,6 +151,8 @@ class Selector {
     std::array<bool, kBlockSamples> isOfChallenger{};
     bool hasChanged = false;      // the incumbent
     bool isStatelessFar = false;  // slower than plain
+    uint64_t question = 0;
+    bool holdsResiduals = false;  // the ranks do
   };
   struct Rest {
     uint64_t until = 0;  // block
@@ -157,13 +170,11 @@ class Selector {
   void leaveSlow();
   void receiveCompared(const Block& block, const Logs& logs);
   void judgeRound();
-  bool isFarSlower(int64_t ratio, int64_t nSamples) const;
   void examine();
   void tryNext();
+  void challenge();
   bool isWorthTrying(uint32_t candidate) const;
-  StepMode modeOf(uint32_t candidate) const;
   Evidence& evidence();
-  int64_t orientation() const;
   void change();
   void enter(Phase phase);
 

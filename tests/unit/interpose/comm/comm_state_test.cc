@@ -96,9 +96,10 @@ TEST_F(CommStateTest, ATakenBackCallDoesNotCount) {
 TEST_F(CommStateTest, NewCallsAndNewLayoutsResetResiduals) {
   Slot& slot = slotOf(kGradients);
   ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
+  ASSERT_TRUE(slot.takeResiduals(fakeDeviceTable()).ok());
   slot.calls = 1;
   const auto resets = [&] {
-    EXPECT_TRUE(slot.refreshResiduals(fakeDeviceTable(), this, this, nullptr).ok());
+    EXPECT_TRUE(slot.residualsOfCall(fakeDeviceTable(), this, this, nullptr).ok());
     return slot.stats->residualResets.load();
   };
   EXPECT_EQ(resets(), 1u) << "the first use";
@@ -231,11 +232,11 @@ TEST_F(CommStateTest, ItsMemoryIsNotFreedWhileItMayBeInUse) {
   Slot& slot = slotOf(kGradients);
   ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
   ASSERT_TRUE(comm().workspace.reserve(fakeDeviceTable(), 1000).ok());
-  ASSERT_NE(slot.capturedResiduals(fakeDeviceTable(), 3).encode, nullptr);
+  ASSERT_NE(slot.residualsInCapture(fakeDeviceTable(), 3).encode, nullptr);
   ranks_[1].reset();
   MemoryReserve::instance().release();
   const size_t held = fakeDevice().memory.size();
-  EXPECT_EQ(held, 11u) << "five of the slot, three of its capture, two of the workspace, the fault";
+  EXPECT_EQ(held, 9u) << "three of the slot, three of its capture, two of the workspace, the fault";
   comm().abandon();
   EXPECT_TRUE(comm().isAbandoned());
   EXPECT_EQ(comm().health(), ncclRemoteError);

@@ -53,6 +53,7 @@ class ResidualStoreTest : public testing::Test {
                                kind.isExamined ? std::make_unique<Checkup>() : nullptr);
     slot->stats = &comm_.addSlot(slot->name, "q4", kind.gain);
     EXPECT_TRUE(slot->allocate(fakeDeviceTable(), nullptr).ok());
+    EXPECT_TRUE(slot->takeResiduals(fakeDeviceTable()).ok());
     return slot;
   }
   ResidualStore::Slots makeSlots(const std::vector<Kind>& kinds) {
@@ -61,13 +62,13 @@ class ResidualStoreTest : public testing::Test {
     return slots;
   }
 
-  static ProbeState& probeOf(const Slot& slot) { return *slot.residuals().probe; }
+  static ProbeState& probeOf(const Slot& slot) { return *slot.residuals.pointers().probe; }
   static Bytes encodeOf(const Slot& slot) {
-    const auto* bytes = static_cast<const uint8_t*>(slot.residuals().encode);
+    const auto* bytes = static_cast<const uint8_t*>(slot.residuals.pointers().encode);
     return {bytes, bytes + slot.planInForce().encodeResidualBytes(slot.rule.residualType)};
   }
   static Bytes reduceOf(const Slot& slot) {
-    const auto* bytes = static_cast<const uint8_t*>(slot.residuals().reduce);
+    const auto* bytes = static_cast<const uint8_t*>(slot.residuals.pointers().reduce);
     return {bytes, bytes + slot.planInForce().reduceResidualBytes(slot.rule.residualType)};
   }
   static bool isZero(const Bytes& bytes) {
@@ -77,7 +78,7 @@ class ResidualStoreTest : public testing::Test {
   // A first call, which clears what it may not use.
   void call(const Slot& slot) {
     ASSERT_TRUE(
-        const_cast<Slot&>(slot).refreshResiduals(fakeDeviceTable(), this, this, nullptr).ok());
+        const_cast<Slot&>(slot).residualsOfCall(fakeDeviceTable(), this, this, nullptr).ok());
   }
   // One that leaves something behind, which `seed` tells apart.
   void use(const Slot& slot, uint8_t seed) {
@@ -86,8 +87,8 @@ class ResidualStoreTest : public testing::Test {
       for (size_t i = 0; i < nBytes; ++i)
         static_cast<uint8_t*>(memory)[i] = static_cast<uint8_t>(seed + stride * i);
     };
-    fill(slot.residuals().encode, encodeOf(slot).size(), 3);
-    fill(slot.residuals().reduce, reduceOf(slot).size(), 5);
+    fill(slot.residuals.pointers().encode, encodeOf(slot).size(), 3);
+    fill(slot.residuals.pointers().reduce, reduceOf(slot).size(), 5);
     probeOf(slot) = {};
     probeOf(slot).nCalls = 90;
     probeOf(slot).nStrangers = 2;
@@ -155,7 +156,7 @@ TEST_F(ResidualStoreTest, LoadedResidualsAreDroppedLikeAnyOther) {
   save(useAll({{}}));
   auto slots = makeSlots({{}});
   store().load(fakeDeviceTable(), slots);
-  slots[0]->dropResiduals();
+  slots[0]->residuals.drop();
   call(*slots[0]);
   EXPECT_TRUE(startFromZero(slots));
   EXPECT_FALSE(startFromZero(load({{}})));
@@ -165,7 +166,7 @@ TEST_F(ResidualStoreTest, OnlyTheFirstBuffersAreTakenForThoseOfTheLastJob) {
   save(useAll({{}}));
   const auto slots = load({{}});
   char other = 0;
-  ASSERT_TRUE(slots[0]->refreshResiduals(fakeDeviceTable(), &other, &other, nullptr).ok());
+  ASSERT_TRUE(slots[0]->residualsOfCall(fakeDeviceTable(), &other, &other, nullptr).ok());
   EXPECT_TRUE(startFromZero(slots));
 }
 
@@ -253,7 +254,8 @@ TEST_F(ResidualStoreTest, AFailedSaveLeavesTheOldFile) {
 TEST_F(ResidualStoreTest, AfterAResultThatWasNotFiniteZeroesAreKept) {
   const std::vector<Kind> kinds = {{.identity = 1}, {.identity = 2}};
   const auto before = useAll(kinds);
-  static_cast<float*>(before[0]->residuals().encode)[3] = std::numeric_limits<float>::quiet_NaN();
+  static_cast<float*>(before[0]->residuals.pointers().encode)[3] =
+      std::numeric_limits<float>::quiet_NaN();
   before[0]->state()->poisonOrdinal = before[0]->state()->ordinal;
   save(before);
   const auto after = load(kinds);
@@ -264,11 +266,11 @@ TEST_F(ResidualStoreTest, AfterAResultThatWasNotFiniteZeroesAreKept) {
 
 TEST_F(ResidualStoreTest, SlotsThatOweNothingAreLeftOut) {
   auto before = useAll({{.identity = 1}, {.identity = 2}, {.identity = 3}});
-  before[1]->dropResiduals();
+  before[1]->residuals.drop();
   before.push_back(makeSlot({.identity = 4}));  // never called
   save(before);
   EXPECT_FALSE(startFromZero(load({{.identity = 1}, {.identity = 3}})));
-  before[2]->enterEpoch(2);  // the place in the step of another epoch
+  before[2]->residuals.enterEpoch(2);  // the place in the step of another epoch
   use(*before[2], 9);
   save(before);
   EXPECT_FALSE(startFromZero(load({{.identity = 3}})));

@@ -31,6 +31,11 @@ bool allZero(const void* floats, size_t count) {
   return std::all_of(values, values + count, [](float value) { return value == 0; });
 }
 
+bool getsReady(Slot& slot) {
+  return slot.allocate(fakeDeviceTable(), nullptr).ok() &&
+         slot.takeResiduals(fakeDeviceTable()).ok();
+}
+
 class SlotTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -38,12 +43,14 @@ class SlotTest : public testing::Test {
     slot_.stats = &comm_.addSlot("slot", "q4", 0.1f);
   }
 
-  Result<void> refresh(const void* send, const void* recv) {
-    return slot_.refreshResiduals(fakeDeviceTable(), send, recv, nullptr);
+  void TearDown() override { slot_.residuals.giveBack(nullptr); }
+
+  Result<Residuals> refresh(const void* send, const void* recv) {
+    return slot_.residualsOfCall(fakeDeviceTable(), send, recv, nullptr);
   }
   // Makes the residuals non-zero and says whether refresh() cleared both.
   bool clears(const void* send, const void* recv) {
-    const Residuals residuals = slot_.residuals();
+    const Residuals residuals = slot_.residuals.pointers();
     floats(residuals.encode)[kSlotCount - 1] = 1;
     floats(residuals.reduce)[0] = 1;
     EXPECT_TRUE(refresh(send, recv).ok());
@@ -51,23 +58,23 @@ class SlotTest : public testing::Test {
     EXPECT_EQ(first, floats(residuals.reduce)[0] == 0);
     return first;
   }
-  Residuals captured(uint64_t id) { return slot_.capturedResiduals(fakeDeviceTable(), id); }
+  Residuals captured(uint64_t id) { return slot_.residualsInCapture(fakeDeviceTable(), id); }
 
   CommStats comm_{CommLabel{"communicator", 0, 2, "", {}}};
   Slot slot_{0, "slot", planOf(CallKind::allReduce), kFeedback, nullptr};
 };
 
 TEST_F(SlotTest, StartsWithZeroResidualsAndOrdinalOne) {
-  ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
+  ASSERT_TRUE(getsReady(slot_));
   EXPECT_EQ(slot_.state()->ordinal, 1u);
   EXPECT_EQ(slot_.state()->poisonOrdinal, 0u);
   ASSERT_TRUE(refresh(&comm_, &comm_).ok());
-  EXPECT_TRUE(allZero(slot_.residuals().encode, kSlotCount));
-  EXPECT_TRUE(allZero(slot_.residuals().reduce, slot_.plan.layout.shardElems(0)));
+  EXPECT_TRUE(allZero(slot_.residuals.pointers().encode, kSlotCount));
+  EXPECT_TRUE(allZero(slot_.residuals.pointers().reduce, slot_.plan.layout.shardElems(0)));
 }
 
 TEST_F(SlotTest, OnlyTheSameBuffersKeepTheResidual) {
-  ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
+  ASSERT_TRUE(getsReady(slot_));
   char a, b;
   EXPECT_TRUE(clears(&a, &b));
   slot_.calls = 1;
@@ -75,44 +82,45 @@ TEST_F(SlotTest, OnlyTheSameBuffersKeepTheResidual) {
   EXPECT_TRUE(clears(&a, &a));
   EXPECT_TRUE(clears(&b, &a));
   EXPECT_FALSE(clears(&b, &a));
-  slot_.dropResiduals();
+  slot_.residuals.drop();
   EXPECT_TRUE(clears(&b, &a));
   EXPECT_FALSE(clears(&b, &a));
   EXPECT_EQ(slot_.stats->residualResets.load(), 3u) << "the first clearing is no reset";
-  slot_.enterEpoch(1);
+  slot_.residuals.enterEpoch(1);
   EXPECT_TRUE(clears(&b, &a));
-  slot_.enterEpoch(1);
+  slot_.residuals.enterEpoch(1);
   EXPECT_FALSE(clears(&b, &a)) << "still the same epoch";
 }
 
 TEST_F(SlotTest, WithoutFeedbackThereIsNoResidual) {
   Slot slot(0, "slot", slot_.plan, CodingRule{}, nullptr);
-  ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
-  EXPECT_EQ(slot.residuals().encode, nullptr);
-  EXPECT_EQ(slot.residuals().reduce, nullptr);
-  ASSERT_TRUE(slot.refreshResiduals(fakeDeviceTable(), this, this, nullptr).ok());
+  ASSERT_TRUE(getsReady(slot));
+  EXPECT_EQ(slot.residuals.pointers().encode, nullptr);
+  EXPECT_EQ(slot.residuals.pointers().reduce, nullptr);
+  ASSERT_TRUE(slot.residualsOfCall(fakeDeviceTable(), this, this, nullptr).ok());
   EXPECT_EQ(fakeDevice().count("clear"), 0u);
-  EXPECT_EQ(slot.capturedResiduals(fakeDeviceTable(), 1).encode, nullptr);
+  EXPECT_EQ(slot.residualsInCapture(fakeDeviceTable(), 1).encode, nullptr);
   EXPECT_EQ(fakeDevice().count("allocate"), 2u) << "the counters and their mirror";
 }
 
 TEST_F(SlotTest, ReduceScatterAndAllGatherKeepNone) {
   for (const CallKind kind : {CallKind::reduceScatter, CallKind::allGather}) {
     Slot slot(0, "slot", planOf(kind), kFeedback, nullptr);
-    ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
-    EXPECT_EQ(slot.residuals().encode, nullptr);
-    EXPECT_EQ(slot.residuals().reduce, nullptr);
+    ASSERT_TRUE(getsReady(slot));
+    EXPECT_EQ(slot.residuals.pointers().encode, nullptr);
+    EXPECT_EQ(slot.residuals.pointers().reduce, nullptr);
   }
 }
 
 TEST_F(SlotTest, EachCallOfACaptureHasZeroResidualsOfItsOwn) {
-  ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
+  ASSERT_TRUE(getsReady(slot_));
   fakeDevice().captures[nullptr] = 5;
   const Residuals first = captured(5), second = captured(5);
   for (const Residuals& residuals : {first, second}) {
     ASSERT_NE(residuals.encode, nullptr);
     ASSERT_NE(residuals.reduce, nullptr);
-    EXPECT_NE(residuals.encode, slot_.residuals().encode) << "not those of calls on streams";
+    EXPECT_NE(residuals.encode, slot_.residuals.pointers().encode)
+        << "not those of calls on streams";
     EXPECT_TRUE(allZero(residuals.encode, kSlotCount));
     EXPECT_TRUE(allZero(residuals.reduce, slot_.plan.layout.shardElems(0)));
   }
@@ -125,9 +133,9 @@ TEST_F(SlotTest, EachCallOfACaptureHasZeroResidualsOfItsOwn) {
 
 // Once, by rank 0.
 TEST_F(SlotTest, WarnsOfAResidualThatHasOutgrownTheGradient) {
-  ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
+  ASSERT_TRUE(getsReady(slot_));
   const auto said = [&](uint32_t nOverflows) {
-    slot_.residuals().probe->nOverflows = nOverflows;
+    slot_.residuals.pointers().probe->nOverflows = nOverflows;
     EXPECT_TRUE(slot_.mirrorState(fakeDeviceTable(), nullptr).ok());
     testing::internal::CaptureStdout();
     slot_.readMirror();
@@ -141,7 +149,7 @@ TEST_F(SlotTest, WarnsOfAResidualThatHasOutgrownTheGradient) {
 }
 
 TEST_F(SlotTest, LaterCapturesReuseThemInOrder) {
-  ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
+  ASSERT_TRUE(getsReady(slot_));
   const Residuals first = captured(5), second = captured(5);
   floats(first.encode)[3] = 1;
   for (const uint64_t id : {6, 7}) {
@@ -157,7 +165,7 @@ TEST_F(SlotTest, LaterCapturesReuseThemInOrder) {
 }
 
 TEST_F(SlotTest, CallsOfACaptureShareNoneWhateverComesBetween) {
-  ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
+  ASSERT_TRUE(getsReady(slot_));
   fakeDevice().captures[nullptr] = 5;
   const Residuals first = captured(5);
   captured(6);
@@ -166,7 +174,7 @@ TEST_F(SlotTest, CallsOfACaptureShareNoneWhateverComesBetween) {
 
 // Memory is a rank's own affair: without, its captured calls go without feedback.
 TEST_F(SlotTest, WhateverFailsACapturedCallGoesWithoutFeedback) {
-  ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
+  ASSERT_TRUE(getsReady(slot_));
   const size_t held = fakeDevice().memory.size();
   for (int failure = 0; failure < 4; ++failure) {  // two allocations, two clearings
     fakeDevice().failAt = static_cast<int>(fakeDevice().calls.size()) + failure;
@@ -177,21 +185,23 @@ TEST_F(SlotTest, WhateverFailsACapturedCallGoesWithoutFeedback) {
     EXPECT_EQ(fakeDevice().memory.size(), held) << failure;
     EXPECT_EQ(captured(static_cast<uint64_t>(failure) + 100).encode, nullptr)
         << "a later graph of the same calls cannot get some";
+    slot_.residuals.giveBack(nullptr);
     slot_.~Slot();
     new (&slot_) Slot(0, "slot", planOf(CallKind::allReduce), kFeedback, nullptr);
     slot_.stats = &comm_.addSlot("slot", "q4", 0.1f);
-    ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
+    ASSERT_TRUE(getsReady(slot_));
   }
 }
 
 TEST_F(SlotTest, CapturedResidualsLiveAsLongAsTheSlot) {
   {
     Slot slot(0, "slot", slot_.plan, kFeedback, nullptr);
-    ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
+    ASSERT_TRUE(getsReady(slot));
     for (uint64_t id = 1; id <= 3; ++id)
-      for (int call = 0; call < 3; ++call) slot.capturedResiduals(fakeDeviceTable(), id);
+      for (int call = 0; call < 3; ++call) slot.residualsInCapture(fakeDeviceTable(), id);
     EXPECT_EQ(fakeDevice().memory.size(), 5u + 3u * 3u);
     EXPECT_EQ(fakeDevice().count("release"), 0u);
+    slot.residuals.giveBack(nullptr);
   }
   EXPECT_TRUE(test::holdsNothing());
 }
@@ -200,11 +210,12 @@ TEST_F(SlotTest, GivesAllItsMemoryUp) {
   std::vector<Buffer> buffers;
   {
     Slot slot(0, "slot", slot_.plan, kFeedback, nullptr);
-    ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
-    slot.capturedResiduals(fakeDeviceTable(), 1);
+    ASSERT_TRUE(getsReady(slot));
+    slot.residualsInCapture(fakeDeviceTable(), 1);
+    slot.residuals.giveBack(nullptr);
     slot.giveUp(buffers);
   }
-  EXPECT_EQ(fakeDevice().memory.size(), 8u);
+  EXPECT_EQ(fakeDevice().memory.size(), 6u);
   buffers.clear();
   EXPECT_TRUE(fakeDevice().memory.empty());
 }
@@ -215,12 +226,13 @@ TEST_F(SlotTest, WhatWasGivenBackIsAllocatedAgain) {
     Slot slot{1, "slot", planOf(CallKind::allReduce), kFeedback, std::make_unique<Checkup>()};
     slot.stats = slot_.stats;
     for (int time = 0; time < 3; ++time) {
-      ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
+      ASSERT_TRUE(getsReady(slot));
       const PrecisionPlan change{.id = 7, .slot = 1, .runs = {{5, codec::formatOf("h3")}}};
       ASSERT_TRUE(slot.changePlan(fakeDeviceTable(), change).ok()) << time;
       ASSERT_TRUE(slot.enterPlan(fakeDeviceTable(), nullptr).ok());
-      ASSERT_TRUE(slot.refreshResiduals(fakeDeviceTable(), &slot, &slot, nullptr).ok());
+      ASSERT_TRUE(slot.residualsOfCall(fakeDeviceTable(), &slot, &slot, nullptr).ok());
       std::vector<Buffer> buffers;
+      slot.residuals.giveBackUnused();
       slot.release(buffers);
     }
   }
@@ -228,7 +240,7 @@ TEST_F(SlotTest, WhatWasGivenBackIsAllocatedAgain) {
 }
 
 TEST_F(SlotTest, FiguresComeThroughTheMirrorOnceTheCopyIsDone) {
-  ASSERT_TRUE(slot_.allocate(fakeDeviceTable(), nullptr).ok());
+  ASSERT_TRUE(getsReady(slot_));
   slot_.state()->error[0] = 3;
   slot_.state()->power[1] = 7;
   ASSERT_TRUE(slot_.mirrorState(fakeDeviceTable(), nullptr).ok());
@@ -265,7 +277,7 @@ TEST_F(SlotTest, EveryFailedAllocationIsReportedAndNothingLeaks) {
     if (succeeded) break;
     ++failures;
   }
-  EXPECT_EQ(failures, 10) << "five buffers, an event, two copies, a clearing, its record";
+  EXPECT_EQ(failures, 8) << "three buffers, an event, two copies, a clearing, its record";
 }
 
 // What the guard has raised is not undercut; whose part of the bucket a rank codes says nothing.
@@ -274,7 +286,7 @@ TEST_F(SlotTest, CallsMayBeStatelessUntilThePlanTakesMore) {
   slot.stats = slot_.stats;
   EXPECT_FALSE(slot.mayBeStateless(0));
   slot.statelessPlan = planOf(CallKind::allReduce);
-  ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
+  ASSERT_TRUE(getsReady(slot));
   const auto follow = [&](uint64_t turn, std::vector<wire::Segment> runs) {
     slot.made.nCalls = turn;
     EXPECT_TRUE(slot.changePlan(fakeDeviceTable(), {.id = 7, .slot = 1, .runs = runs}).ok());
@@ -297,7 +309,7 @@ TEST_F(SlotTest, CallsMayNotBeStatelessWhereTilesAreKeptRaw) {
     Slot slot{1, "slot", plan, kFeedback, std::make_unique<Checkup>()};
     slot.stats = slot_.stats;
     slot.statelessPlan = plan;
-    ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
+    ASSERT_TRUE(getsReady(slot));
     std::vector<wire::Segment> runs{{kTiles - nRaw, codec::formatOf("h3")}};
     if (nRaw > 0) runs.push_back({nRaw, codec::formatOf("bf16")});
     ASSERT_TRUE(slot.changePlan(fakeDeviceTable(), {.id = 7, .slot = 1, .runs = runs}).ok());
@@ -311,7 +323,7 @@ TEST_F(SlotTest, APlanThatDoesNotFitTheWorkspaceIsRefused) {
   Slot slot{1, "slot", planOf(CallKind::allReduce, kTiles * wire::kTileElems), kFeedback,
             std::make_unique<Checkup>()};
   slot.stats = slot_.stats;
-  ASSERT_TRUE(slot.allocate(fakeDeviceTable(), nullptr).ok());
+  ASSERT_TRUE(getsReady(slot));
   const auto change = [&](wire::CodecFormat codec) {
     return slot.changePlan(fakeDeviceTable(), {.id = 7, .slot = 1, .runs = {{kTiles, codec}}}).ok();
   };

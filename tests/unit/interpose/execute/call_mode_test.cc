@@ -84,6 +84,33 @@ TEST_F(CallModeTest, CompressedWhereThatIsFaster) {
   EXPECT_EQ(plainOf(work, 150), 0u);
   EXPECT_EQ(choiceOf(work, 0), 2u);
   EXPECT_GT(work.slot(0).stats->guard.checks.load(), 3u);
+  EXPECT_TRUE(work.slot(0).residuals.areHeld());
+}
+
+TEST_F(CallModeTest, HoldsResidualsOnlyWhereCompressedIsTriedOrSent) {
+  callsTake(1, 3);
+  const Work work(ranks_, CallKind::allReduce, kCount);
+  getReady(work);
+  EXPECT_FALSE(work.slot(0).residuals.areHeld());
+  plainOf(work, kSelected);
+  EXPECT_FALSE(work.slot(0).residuals.areHeld()) << "it has lost";
+  callsTake(40, 8);
+  plainOf(work, kSelected);
+  EXPECT_TRUE(work.slot(0).residuals.areHeld());
+  callsTake(1, 3);
+  plainOf(work, kSelected);
+  EXPECT_FALSE(work.slot(0).residuals.areHeld());
+  EXPECT_EQ(test::fakeDevice().count("release"), 0u) << "which would wait for the device";
+}
+
+// Of one rank's.
+TEST_F(CallModeTest, PlainWithoutMemoryForResiduals) {
+  callsTake(9, 1);
+  const Work work(ranks_, CallKind::allReduce, kCount);
+  getReady(work);
+  test::setFree(1000);
+  EXPECT_EQ(plainOf(work, 3 * kSelected), 3 * kSelected);
+  for (const auto& rank : ranks_) EXPECT_EQ(rank->comm->health(), ncclSuccess);
 }
 
 TEST_F(CallModeTest, FollowsTheLink) {

@@ -140,8 +140,8 @@ TEST_F(HostsTest, ResidualsAreOfALane) {
   const Work work(ranks, CallKind::allReduce, 40000);
   getReady(work);
   ASSERT_EQ(runInGroup({&work}), ncclSuccess);
-  EXPECT_NE(work.slot(0).residuals().encode, nullptr);
-  EXPECT_EQ(work.slot(2).residuals().encode, nullptr) << "it has no lane";
+  EXPECT_NE(work.slot(0).residuals.pointers().encode, nullptr);
+  EXPECT_EQ(work.slot(2).residuals.pointers().encode, nullptr) << "it has no lane";
   EXPECT_EQ(work.slot(0).identity, work.slot(1).identity);
   EXPECT_NE(work.slot(0).residualIdentity(), work.slot(1).residualIdentity());
   EXPECT_NE(work.slot(0).residualIdentity(), work.slot(3).residualIdentity());

@@ -83,8 +83,8 @@ TEST_F(PairTest, OweNothingForASumAndCountWhatTheySend) {
   getReady(work);
   ASSERT_EQ(runInGroup({&work}), ncclSuccess);
   const Slot& slot = work.slot(0);
-  EXPECT_NE(slot.residuals().encode, nullptr);
-  EXPECT_EQ(slot.residuals().reduce, nullptr);
+  EXPECT_NE(slot.residuals.pointers().encode, nullptr);
+  EXPECT_EQ(slot.residuals.pointers().reduce, nullptr);
   EXPECT_EQ(slot.stats->wireBytes.load(), slot.plan.bufferBytes());
   EXPECT_EQ(slot.stats->bytesIn.load(), 4 * kCount);
   EXPECT_NEAR(slot.plan.bitsPerValue(), 4.25, 0.05);

@@ -26,18 +26,22 @@ class StatelessCallTest : public test::JobTest {
     test::awaitBackground(ranks_);
     EXPECT_TRUE(fakeReal().isIdle());
   }
-  // How a step was sent. A full one uses the residuals.
+  // How a step was sent.
+  static Sending sendingOf(const SlotCalls& before, const SlotCalls& now) {
+    if (now.nCompressed == before.nCompressed) return Sending::plain;
+    return now.lastFull == before.nCalls ? Sending::full : Sending::stateless;
+  }
+  // A full one uses the residuals; where there are none it is an audit, and exact.
   static Sending step(const Work& work) {
     const SlotCalls before = work.slot(0).made;
     EXPECT_EQ(test::runInGroup({&work}), ncclSuccess);
     EXPECT_EQ(work.received(0), work.received(1));
-    const SlotCalls& now = work.slot(0).made;
-    if (now.nCompressed == before.nCompressed) {
-      EXPECT_EQ(work.errorOf(0), 0);
-      return Sending::plain;
-    }
-    EXPECT_GT(work.errorOf(0), 0);
-    return now.lastFull == before.nCalls ? Sending::full : Sending::stateless;
+    const Sending sending = sendingOf(before, work.slot(0).made);
+    const bool hasFeedback = work.slot(0).residuals.areHeld();
+    EXPECT_EQ(hasFeedback, work.slot(1).residuals.areHeld());
+    const bool isCoded = sending == Sending::stateless || (sending == Sending::full && hasFeedback);
+    EXPECT_EQ(work.errorOf(0) > 0, isCoded);
+    return sending;
   }
   static int countOf(const Work& work, Sending sending, int nSteps) {
     int n = 0;
@@ -68,6 +72,8 @@ TEST_F(StatelessCallTest, AllThreeAreTriedAndTheFastestIsSent) {
   // Calls that are audited are full: one in eight.
   EXPECT_GE(countOf(work, Sending::stateless, 80), 60);
   EXPECT_EQ(work.slot(0).stats->sending.choice.load(), 1u);
+  EXPECT_FALSE(work.slot(0).residuals.areHeld()) << "full has lost";
+  EXPECT_GT(work.slot(0).stats->guard.checks.load(), 3u);
   test::setCosts({{"AllReduce", 100}, {"encode", 1000}});
   takeSteps(work, kSelected);
   EXPECT_EQ(countOf(work, Sending::plain, 50), 50);
@@ -79,6 +85,26 @@ TEST_F(StatelessCallTest, FullIsSentWhereThatIsFaster) {
   getReady(work);
   takeSteps(work, kSelected);
   EXPECT_EQ(countOf(work, Sending::plain, 50), 0);
+}
+
+// On any rank: nobody sends what only feedback makes good.
+TEST_F(StatelessCallTest, IsWhatAllSendWhereARankHasNoMemory) {
+  test::setCosts({{"AllReduce", 900}, {"encode", 300}});
+  const Work work(ranks_, CallKind::allReduce, kCount);
+  getReady(work);
+  test::setFree(1000);
+  for (int i = 0; i < 2 * kSelected; ++i)
+    EXPECT_TRUE(step(work) != Sending::full || work.errorOf(0) == 0);
+  EXPECT_EQ(work.slot(0).stats->sending.choice.load(), 1u);
+  EXPECT_FALSE(work.slot(0).residuals.areHeld());
+  test::setFree(size_t{1} << 40);
+  test::setCosts({{"AllReduce", 9000}, {"encode", 3000}});  // another link is examined at once
+  int nHeld = 0;
+  for (int i = 0; i < 2 * kSelected; ++i) {
+    step(work);
+    nHeld += work.slot(0).residuals.areHeld();
+  }
+  EXPECT_GT(nHeld, 4);
 }
 
 TEST_F(StatelessCallTest, NonFiniteValuesLeaveNoTrace) {
@@ -102,23 +128,26 @@ TEST_F(StatelessCallTest, NonFiniteValuesLeaveNoTrace) {
 // A full call leaves values that are not finite in its residuals, which the next one that has any
 // must not add, whatever comes between: calls of the other kinds.
 TEST_F(StatelessCallTest, NonFiniteResidualsWaitForTheNextCallThatHasThem) {
-  test::setCosts({{"AllReduce", 900}, {"encode", 100}, {"probe", 300}});
+  test::setCosts({{"AllReduce", 900}, {"encode", 100}});  // a tie of many rounds
   const Work work(ranks_, CallKind::allReduce, kCount);
   getReady(work);
-  takeSteps(work, kSelected);
-  while (step(work) != Sending::full) continue;  // audited, as the one eight calls later
-  takeSteps(work, 7);
   auto* values = static_cast<float*>(const_cast<void*>(work.part(0).call.send));
   const float kept = values[7];
-  values[7] = std::numeric_limits<float>::quiet_NaN();
-  const uint64_t nCalls = work.slot(0).made.nCalls;
-  ASSERT_EQ(test::runInGroup({&work}), ncclSuccess);
-  ASSERT_EQ(work.slot(0).made.lastFull, nCalls);
-  EXPECT_TRUE(std::isnan(work.received(1)[7]));
-  values[7] = kept;
-  for (int i = 0; i < 7; ++i) EXPECT_EQ(step(work), Sending::stateless);
-  EXPECT_EQ(step(work), Sending::full);
-  EXPECT_TRUE(std::isfinite(work.received(1)[7]));
+  int nWaited = 0;
+  bool isPoisoned = false, hasWaited = false;
+  for (int i = 0; i < 3 * kSelected; ++i) {
+    const bool isBad = i % 3 == 0;
+    values[7] = isBad ? std::numeric_limits<float>::quiet_NaN() : kept;
+    const SlotCalls before = work.slot(0).made;
+    ASSERT_EQ(test::runInGroup({&work}), ncclSuccess);
+    ASSERT_EQ(std::isfinite(work.received(1)[7]), !isBad) << i;
+    const bool isFull =
+        sendingOf(before, work.slot(0).made) == Sending::full && work.slot(0).residuals.areHeld();
+    if (isFull) nWaited += isPoisoned && hasWaited && !isBad;
+    hasWaited = !isFull;
+    isPoisoned = isFull ? isBad : isPoisoned;
+  }
+  EXPECT_GT(nWaited, 0);
 }
 
 }  // namespace

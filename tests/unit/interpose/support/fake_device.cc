@@ -54,6 +54,20 @@ int release(void* memory) {
   return record("release");
 }
 
+int memoryInfo(size_t* nFree, size_t* nTotal) {
+  *nFree = fakeDevice().nFree;
+  *nTotal = *nFree;
+  return record("memoryInfo");
+}
+
+// All streams have run by then.
+int giveBack(void* memory, void* stream) {
+  const std::lock_guard lock(mutex);
+  fakeDevice().memory.erase(memory);
+  free(memory);
+  return recordOrdering("giveBack", nullptr, stream);
+}
+
 // Memory whose beginning is given must be large enough.
 bool isWithin(const void* memory, size_t nBytes) {
   const std::lock_guard lock(mutex);
@@ -222,6 +236,9 @@ DeviceTable makeTable() {
   t.nvlinks = [](int*) { return kInjected; };  // not known
   t.allocate = allocate;
   t.release = release;
+  t.memoryInfo = memoryInfo;
+  t.allocateReturnable = allocate;
+  t.giveBack = giveBack;
   t.allocateHost = allocate;
   t.releaseHost = release;
   t.copyAsync = copy;
@@ -275,6 +292,11 @@ void setCosts(const std::map<std::string, double>& costs) {
 void setEventsPending(bool arePending) {
   const std::lock_guard lock(mutex);
   fakeDevice().eventsPending = arePending;
+}
+
+void setFree(size_t nBytes) {
+  const std::lock_guard lock(mutex);
+  fakeDevice().nFree = nBytes;
 }
 
 void passTime(const std::string& call) {

@@ -29,6 +29,7 @@ struct FakeDevice {
   std::vector<std::string> calls;
   std::vector<Ordering> orderings;
   std::map<void*, size_t> memory;            // live allocations
+  size_t nFree = size_t{1} << 40;            // bytes, as far as it says
   std::map<const void*, uint64_t> events;    // live ones, and the capture they were recorded in
   std::map<const void*, uint64_t> captures;  // of streams
   std::set<void*> streams;                   // live ones that Cinch made
@@ -57,6 +58,8 @@ FakeDevice& fakeDevice();
 void setCosts(const std::map<std::string, double>& costs);
 // Whether no event is done from now on.
 void setEventsPending(bool arePending);
+// So much memory is free from now on.
+void setFree(size_t nBytes);
 // A call to either fake takes its time.
 void passTime(const std::string& call);
 const DeviceTable& fakeDeviceTable();

@@ -61,6 +61,18 @@ FAKE int cudaFree(void* memory) {
   std::free(memory);
   return note("cudaFree");
 }
+FAKE int cudaMallocAsync(void** memory, size_t nBytes, void*) {
+  *memory = std::malloc(nBytes);
+  return note("cudaMallocAsync");
+}
+FAKE int cudaFreeAsync(void* memory, void*) {
+  std::free(memory);
+  return note("cudaFreeAsync");
+}
+FAKE int cudaMemGetInfo(size_t* nFree, size_t* nTotal) {
+  *nFree = *nTotal = size_t{1} << 30;
+  return note("cudaMemGetInfo");
+}
 FAKE int cudaHostAlloc(void** memory, size_t nBytes, unsigned flags) {
   *memory = std::malloc(nBytes);
   return flags == 3 ? note("cudaHostAlloc") : cinch::test::kFakeError;

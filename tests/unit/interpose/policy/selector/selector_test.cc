@@ -188,6 +188,51 @@ TEST(Selector, TriesThresholdsOnce) {
   EXPECT_EQ(nWithThreshold, nTried);
 }
 
+// Residuals are asked for when full is first tried, and held while it is tried or sent.
+TEST(Selector, HoldsResidualsWhereFullIsTriedOrSent) {
+  SimulatedJob far({.seed = 1, .hasStateless = true, .hasResiduals = true}, takes(30, 30), 0.02);
+  far.steps(2000);
+  EXPECT_EQ(far.nAsked(), 0u) << "full is not tried";
+
+  SimulatedJob wins({.seed = 1, .hasStateless = true, .hasResiduals = true}, takes(0.9, 0.8), 0.02);
+  wins.steps(2000);
+  EXPECT_EQ(wins.selector.summary().mode.sending, Sending::full);
+  EXPECT_EQ(wins.nAsked(), 1u);
+  EXPECT_TRUE(wins.selector.residuals().areHeld);
+
+  for (const double stateless : {0.8, 1.1}) {
+    SimulatedJob loses({.seed = 1, .hasStateless = true, .hasResiduals = true},
+                       takes(stateless, 1.15), 0.02);
+    loses.steps(2000);
+    EXPECT_NE(loses.selector.summary().mode.sending, Sending::full);
+    EXPECT_GE(loses.nAsked(), 2u) << "again in each examination";
+    EXPECT_LE(loses.nAsked(), loses.selector.summary().nExaminations);
+    EXPECT_FALSE(loses.selector.residuals().areHeld);
+    EXPECT_LE(loses.nHolding, 200u);
+  }
+}
+
+TEST(Selector, SendsNothingFullWithoutMemory) {
+  SimulatedJob job({.seed = 1, .hasStateless = true, .hasResiduals = true}, takes(0.8, 0.5), 0.02);
+  job.haveMemory = false;
+  job.steps(2000);
+  EXPECT_EQ(job.counts[static_cast<size_t>(Sending::full)], 0u);
+  EXPECT_EQ(job.selector.summary().mode.sending, Sending::stateless);
+  EXPECT_GE(job.nAsked(), 2u);
+  job.haveMemory = true;
+  job.steps(20000);
+  EXPECT_EQ(job.selector.summary().mode.sending, Sending::full);
+}
+
+TEST(Selector, AnUnansweredQuestionLeavesTheIncumbent) {
+  SimulatedJob job({.seed = 1, .hasStateless = true, .hasResiduals = true}, takes(0.8, 0.5), 0.02);
+  job.haveMemory.reset();
+  job.steps(5000);
+  EXPECT_EQ(job.selector.summary().mode.sending, Sending::stateless);
+  EXPECT_EQ(job.counts[static_cast<size_t>(Sending::full)], 0u);
+  EXPECT_FALSE(job.selector.residuals().areHeld);
+}
+
 // Loops of short calls: a sample is as many as take 25 ms.
 TEST(Selector, TimesManyShortPeriodsTogether) {
   SimulatedJob job(
@@ -242,6 +287,7 @@ TEST(Selector, IsTheSameOnAllRanksWhateverComesBack) {
     const Selector::Options options{.seed = random(),
                                     .firstBlock = random() % 1000,
                                     .hasStateless = random() % 2 == 0,
+                                    .hasResiduals = random() % 2 == 0,
                                     .thresholds = {random() % 2 << 20, random() % 2 << 23}};
     Selector one(options), other(options);
     for (int i = 0; i < 3000; ++i) {
@@ -251,6 +297,14 @@ TEST(Selector, IsTheSameOnAllRanksWhateverComesBack) {
       ASSERT_EQ(a.sample, b.sample);
       ASSERT_TRUE(a.mode.sending != Sending::stateless || options.hasStateless);
       ASSERT_TRUE(a.mode.minBytes == 0 || a.mode.sending != Sending::plain);
+      ASSERT_EQ(one.residuals().question, other.residuals().question);
+      ASSERT_TRUE(!options.hasResiduals || a.mode.sending != Sending::full ||
+                  one.residuals().areHeld);
+      if (random() % 8 == 0) {
+        const bool haveMemory = random() % 4 != 0;
+        one.answer(haveMemory);
+        other.answer(haveMemory);
+      }
       for (const uint64_t block : one.awaited()) {
         if (block == kNoBlock || random() % 3 == 0) continue;
         std::vector<uint64_t> timings(random() % 5 == 0 ? random() % 8 : kBlockSamples);

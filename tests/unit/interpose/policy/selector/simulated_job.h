@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
@@ -26,6 +27,14 @@ class SimulatedJob {
 
   StepMode step() {
     receive();
+    if (selector.residuals().question &&
+        (asked_.empty() || asked_.back() != *selector.residuals().question)) {
+      asked_.push_back(*selector.residuals().question);
+      dueAt_ = nSteps + latency;
+    }
+    if (selector.residuals().question && nSteps >= dueAt_ && haveMemory)
+      selector.answer(*haveMemory);
+    if (selector.residuals().areHeld) ++nHolding;
     const Selector::Period period = selector.next();
     if (period.sample) endSample();
     if (period.ended) {
@@ -47,11 +56,14 @@ class SimulatedJob {
   double share(Sending sending) const {
     return static_cast<double>(counts[static_cast<size_t>(sending)]) / static_cast<double>(nSteps);
   }
+  size_t nAsked() const { return asked_.size(); }
   double drawn() { return std::uniform_real_distribution<>(0, 1)(random_); }
 
   Selector selector;
-  uint64_t latency = 2;   // steps from the end of a block to its timings
-  bool losesAll = false;  // the ranks cannot reduce them
+  uint64_t latency = 2;                   // steps from the end of a block to its timings
+  bool losesAll = false;                  // the ranks cannot reduce them
+  std::optional<bool> haveMemory = true;  // none: some rank never says so
+  uint64_t nHolding = 0;                  // steps with residuals
   uint64_t nSteps = 0;
   double spent = 0;
   std::array<uint64_t, kSendings> counts{};
@@ -78,6 +90,8 @@ class SimulatedJob {
   std::mt19937_64 random_;
   std::normal_distribution<> normal_;
   std::vector<Sent> sent_;
+  std::vector<uint64_t> asked_;
+  uint64_t dueAt_ = 0;
   std::vector<uint64_t> timings_;
   double sampled_ = 0;
   int nSampled_ = 0;
