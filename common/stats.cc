@@ -25,7 +25,9 @@ SendingValues valuesOf(const SendingFigures& figures) {
     values.percentSd[i] = static_cast<double>(figures.percentSd[i]);
   }
   values.minBytes = figures.minBytes;
+  values.periods = figures.periods;
   values.examinations = figures.examinations;
+  values.examinedAt = figures.examinedAt;
   values.changes = figures.changes;
   return values;
 }
@@ -41,6 +43,7 @@ SlotFigures figuresOf(const SlotStats& slot, int nRanks) {
   figures.ratio = wireRatio(figures.bytesIn, figures.wireBytes, nRanks);
   figures.nmse = nmse(slot.stage[0]);
   figures.nmseReduce = nmse(slot.stage[1]);
+  figures.residualBytes = slot.residualBytes;
   figures.residualResets = slot.residualResets;
   figures.strangers = slot.strangers;
   figures.overflows = slot.overflows;
@@ -116,6 +119,7 @@ CommFigures figuresOf(const CommStats& comm) {
   figures.nUsedSms = label.nUsedSms;
   figures.nSms = label.nSms;
   figures.sending = valuesOf(comm.sending);
+  figures.workspaceBytes = comm.workspaceBytes;
   return figures;
 }
 

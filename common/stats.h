@@ -52,7 +52,9 @@ struct SendingFigures {
   // By sending (kSendingTexts), when last timed: ns of a period; 0: not timed.
   Counter times[3] = {};
   Counter percentSd[3] = {};  // their standard deviations
+  Counter periods{0};         // so far
   Counter examinations{0};    // 0: how they are sent has not been selected
+  Counter examinedAt{0};      // period, for the last time
   Counter changes{0};
   Counter minBytes{0};  // of the calls that are compressed
   std::atomic<uint32_t> choice{0};
@@ -67,6 +69,7 @@ struct SlotStats {
   Counter compressed{0};                // calls
   Counter bytesIn{0};                   // of those calls, count x element size
   Counter wireBytes{0};                 // of those calls, what this rank sends to other ranks
+  Counter residualBytes{0};             // that are held now
   Counter residualResets{0};            // how often the local residual was dropped by the host
   Counter strangers{0};                 // and by the device: another buffer's profile of scales
   Counter overflows{0};                 // and: out of proportion
@@ -125,7 +128,8 @@ struct CommStats {
   // Passed calls and their bytes, by reason.
   std::array<Counter, kMaxReasons> passedCalls{};
   std::array<Counter, kMaxReasons> passedBytes{};
-  SendingFigures sending;  // its training steps
+  SendingFigures sending;     // its training steps
+  Counter workspaceBytes{0};  // of device memory, for all its calls
 
   explicit CommStats(CommLabel label);
   ~CommStats();

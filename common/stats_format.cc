@@ -47,8 +47,9 @@ std::string sendingText(const SendingValues& sending) {
   text += ", " + timeText(sending, 0) + " plain";
   if (sending.milliseconds[1] > 0) text += ", " + timeText(sending, 1) + " stateless";
   if (sending.milliseconds[2] > 0) text += ", " + timeText(sending, 2) + " full";
-  return text + ", examined " + std::to_string(sending.examinations) + " times, changed " +
-         std::to_string(sending.changes) + " times";
+  return text + ", examined " + std::to_string(sending.examinations) + " times, last at " +
+         std::to_string(sending.examinedAt) + " of " + std::to_string(sending.periods) +
+         ", changed " + std::to_string(sending.changes) + " times";
 }
 
 // What few slots have; empty where there is none of it.
@@ -127,7 +128,9 @@ Json toJson(const SendingValues& sending) {
           {"stateless_ms", sending.milliseconds[1]},
           {"full_ms", sending.milliseconds[2]},
           {"sd_percent", sending.percentSd},
+          {"periods", sending.periods},
           {"examinations", sending.examinations},
+          {"examined_at", sending.examinedAt},
           {"changes", sending.changes}};
 }
 
@@ -141,6 +144,7 @@ Json toJson(const SlotFigures& slot) {
           {"ratio", slot.ratio},
           {"nmse", slot.nmse},
           {"nmse_reduce", slot.nmseReduce},
+          {"residual_bytes", slot.residualBytes},
           {"residual_resets", slot.residualResets},
           {"residual_strangers", slot.strangers},
           {"residual_overflows", slot.overflows},
@@ -170,6 +174,11 @@ std::string smText(const CommFigures& comm) {
          " of " + std::to_string(comm.nSms) + " SMs";
 }
 
+std::string memoryText(const CommFigures& comm) {
+  return "device memory: " + std::to_string(comm.workspaceBytes) + " bytes of workspace, " +
+         std::to_string(comm.residualBytes()) + " of residuals";
+}
+
 Json smsToJson(const CommFigures& comm) {
   if (comm.nSms == 0) return nullptr;
   return {{"used", comm.nUsedSms}, {"there", comm.nSms}};
@@ -191,6 +200,7 @@ Json toJson(const CommFigures& comm) {
           {"verdict", comm.verdict},
           {"sms", smsToJson(comm)},
           {"sending", toJson(comm.sending)},
+          {"memory", {{"workspace", comm.workspaceBytes}, {"residuals", comm.residualBytes()}}},
           {"slots", std::move(slots)},
           {"passed", std::move(passed)},
           {"gathered_share", gatheredShare(comm)},
@@ -217,6 +227,12 @@ void Totals::add(const Totals& other) {
   wireBytes += other.wireBytes;
   passedCalls += other.passedCalls;
   passedBytes += other.passedBytes;
+}
+
+uint64_t CommFigures::residualBytes() const {
+  uint64_t bytes = 0;
+  for (const SlotFigures& slot : slots) bytes += slot.residualBytes;
+  return bytes;
 }
 
 Totals CommFigures::totals() const {
@@ -269,6 +285,7 @@ std::string formatText(const std::vector<CommFigures>& comms, const ReportOrigin
   for (const CommFigures& comm : comms) {
     text += '\n' + oneLine(comm.name) + ": " + oneLine(comm.verdict) + '\n';
     if (comm.nSms > 0) text += "  " + smText(comm) + '\n';
+    if (comm.workspaceBytes > 0) text += "  " + memoryText(comm) + '\n';
     if (comm.sending.examinations > 0)
       text += "  training steps: " + sendingText(comm.sending) + '\n';
     if (!comm.slots.empty()) text += slotTable(comm.slots);

@@ -37,7 +37,9 @@ struct SendingValues {
   std::array<double, 3> milliseconds{};  // 0: not timed
   std::array<double, 3> percentSd{};
   uint64_t minBytes = 0;  // of the calls that are compressed
+  uint64_t periods = 0;
   uint64_t examinations = 0;
+  uint64_t examinedAt = 0;  // period, for the last time
   uint64_t changes = 0;
 };
 
@@ -56,6 +58,7 @@ struct SlotFigures {
   uint64_t overflows = 0;
   uint64_t plans = 0;
   double bitsPerValue = 0;
+  uint64_t residualBytes = 0;     // held
   std::string codecInForce = {};  // empty: `codec`
   GuardValues guard = {};
   SendingValues sending = {};  // of calls that have no place in a step
@@ -108,8 +111,10 @@ struct CommFigures {
   uint32_t nUsedSms = 0;        // of the GPU: what fits on them the codec's kernels take
   uint32_t nSms = 0;            // 0: there is no GPU
   SendingValues sending = {};   // of its training steps
+  uint64_t workspaceBytes = 0;  // of device memory
 
   Totals totals() const;
+  uint64_t residualBytes() const;
 };
 
 // Which part of all bytes that a rank has sent were gathers that pass and could be coded: from 0 to

@@ -214,6 +214,7 @@ struct SmShare {
 
 inline constexpr uint32_t kDeviceTableVersion = 14;
 inline constexpr int kNotReady = 600;       // cudaErrorNotReady
+inline constexpr int kNotSupported = 801;   // cudaErrorNotSupported
 inline constexpr int kNoMachineCode = 209;  // cudaErrorNoKernelImageForDevice
 inline constexpr const char* kDeviceTableSymbol = "cinchDeviceTable_v1";
 // Exported by the emulator's libnccl.so.2 and libcudart.so.13, and by nothing else.
@@ -257,7 +258,7 @@ struct DeviceTable {
   int (*memoryInfo)(size_t* nFree, size_t* nTotal);
   // Memory that may be given back while the device works, for any stream and at once:
   // giveBack() waits for nothing, and what is on `stream` before it may still use the memory. A
-  // device that cannot do that gives none. The thread's capture mode must be relaxed.
+  // device that cannot do that says kNotSupported. The thread's capture mode must be relaxed.
   int (*allocateReturnable)(void** memory_dev, size_t nBytes);
   int (*giveBack)(void* memory_dev, void* stream);
   // Host memory that the device can read and write at the same address.

@@ -24,7 +24,7 @@ class Run:
 
     seconds: list  # of each step
     exact: list  # whether sums of the steps that were waited for were exact
-    kib: int  # of memory, at most
+    kib: list  # of memory, after each model
     sending: dict = field(default_factory=dict)  # what Cinch's report says
 
 
@@ -67,6 +67,8 @@ def _environment(build, network, variant, host, stats):
         "NCCL_HOSTID": f"step-host-{host}",
         "NCCL_SOCKET_IFNAME": "=" + network.interface,
         "LD_LIBRARY_PATH": os.path.join(build, "emulator"),
+        # Of the emulated device: what is freed is to be gone.
+        "MALLOC_MMAP_THRESHOLD_": "131072",
     }
     if VARIANTS[variant] is not None:
         values |= VARIANTS[variant]

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """One rank of a program that trains as PyTorch DDP does, as far as its steps go: buckets of gradients
 that are summed while a backward pass makes the next one. It knows nothing of Cinch. Writes
-{"seconds": [..], "exact": [..], "kib": ..} to FILE: what each step took, whether a sample of its sums is
-exact, and the process's memory, which that of its device is a part of.
+{"seconds": [..], "exact": [..], "kib": [..]} to FILE: what each step took, whether a sample of its sums is
+exact, and after each model the process's memory, which that of its device is a part of.
 
     rank.py --rank R --ranks N --id-file FILE --out FILE [--bytes 1048576] [--buckets 8] [--steps 400]
-            [--backward MS] [--wait-every 1]
+            [--backward MS] [--wait-every 1] [--models 1] [--batches 4]
 
 The backward pass takes device time and no core: a stream that sleeps. The host waits for the device
-after every --wait-every steps; the steps between have the same share of the time.
+after every --wait-every steps; the steps between have the same share of the time. Models follow one
+another on the communicator, each slightly larger than the one before.
 """
 
 import argparse
@@ -16,7 +17,6 @@ import ctypes
 import json
 import os
 import pathlib
-import resource
 import sys
 import time
 
@@ -28,6 +28,7 @@ import numpy as np  # noqa: E402
 from training.nccl import Communicator  # noqa: E402
 
 BATCHES = 4  # of gradients that take turns: two that follow one another are unlike, as noise makes them
+LARGER = 1024  # values, of a bucket of the next model
 SAMPLE = 1024  # values of the first bucket's sum that are looked at
 LARGEST = 1000  # of the values, which are integers and half as many: their sums are exact in fp32
 _DISABLE_TIMING, _DEVICE_TO_DEVICE = 2, 3  # cudaEventDisableTiming, cudaMemcpyKind
@@ -75,11 +76,12 @@ class Device:
 class Bucket:
     """A buffer in which gradients are summed, and the batches of them that take turns."""
 
-    def __init__(self, communicator, number, count):
+    def __init__(self, communicator, number, count, n_batches):
         self.count, self.n_bytes = count, 4 * count
+        self._communicator = communicator
         self.memory = communicator.allocate(self.n_bytes)
-        self.batches = [communicator.allocate(self.n_bytes) for _ in range(BATCHES)]
-        self.exact = [0] * BATCHES
+        self.batches = [communicator.allocate(self.n_bytes) for _ in range(n_batches)]
+        self.exact = [0] * n_batches
         for batch, memory in enumerate(self.batches):
             for rank in range(communicator.ranks):
                 values = values_of(rank, number, batch, count)
@@ -87,9 +89,13 @@ class Bucket:
                 if rank == communicator.rank:
                     communicator.copy(memory, values.ctypes, values.nbytes)
 
+    def free(self):
+        for memory in (self.memory, *self.batches):
+            self._communicator.free(memory)
+
     def is_exact(self, step):
         found = np.ctypeslib.as_array((ctypes.c_float * SAMPLE).from_address(self.memory.value))
-        return bool(np.array_equal(found, self.exact[step % BATCHES]))
+        return bool(np.array_equal(found, self.exact[step % len(self.exact)]))
 
 
 def values_of(rank, number, batch, count):
@@ -97,19 +103,40 @@ def values_of(rank, number, batch, count):
     return np.rint(random.normal(0, LARGEST / 4, count)).astype(np.float32) / 2
 
 
+def memory_kib():
+    with open("/proc/self/statm", encoding="utf-8") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
+
+
 class Trainer:
     def __init__(self, options):
         self._options = options
         self._communicator = Communicator(options.rank, options.ranks, options.id_file)
         self._device = Device(self._communicator)
-        sizes = sizes_of(options.bytes, options.buckets)
-        self._communicator.broadcast(np.zeros(sum(sizes), np.float32))  # the parameters
-        self._buckets = [
-            Bucket(self._communicator, number, size) for number, size in enumerate(sizes)
-        ]
+        self._buckets = []
+        self._seconds, self._exact = [], []
 
     def train(self):
-        options, seconds, exact = self._options, [], []
+        memory = []
+        for model in range(self._options.models):
+            self._begin(model)
+            self._train_model()
+            memory.append(memory_kib())
+        self._communicator.close()
+        return {"seconds": self._seconds, "exact": self._exact, "kib": memory}
+
+    def _begin(self, model):
+        options = self._options
+        for bucket in self._buckets:
+            bucket.free()
+        sizes = [size + model * LARGER for size in sizes_of(options.bytes, options.buckets)]
+        self._communicator.broadcast(np.zeros(sum(sizes), np.float32))  # the parameters
+        self._buckets = [
+            Bucket(self._communicator, number, size, options.batches) for number, size in enumerate(sizes)
+        ]
+
+    def _train_model(self):
+        options = self._options
         begun = time.perf_counter()
         for step in range(options.steps):
             self._step(step)
@@ -117,17 +144,14 @@ class Trainer:
                 continue
             self._device.wait()
             now = time.perf_counter()
-            seconds += [(now - begun) / options.wait_every] * options.wait_every
-            exact.append(self._buckets[0].is_exact(step))
+            self._seconds += [(now - begun) / options.wait_every] * options.wait_every
+            self._exact.append(self._buckets[0].is_exact(step))
             begun = time.perf_counter()
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        self._communicator.close()
-        return {"seconds": seconds, "exact": exact, "kib": memory}
 
     def _step(self, step):
         for bucket in self._buckets:
             self._device.compute(self._options.backward / 1e3 / len(self._buckets))
-            self._device.copy(bucket.memory, bucket.batches[step % BATCHES], bucket.n_bytes)
+            self._device.copy(bucket.memory, bucket.batches[step % self._options.batches], bucket.n_bytes)
             self._communicator.all_reduce(bucket.memory, bucket.count)
         self._device.step()
 
@@ -138,7 +162,8 @@ def parse():
         parser.add_argument(f"--{name}", type=int, required=True)
     for name in ("id-file", "out"):
         parser.add_argument(f"--{name}", required=True)
-    for name, usual in (("bytes", 1 << 20), ("buckets", 8), ("steps", 400), ("wait-every", 1)):
+    for name, usual in (("bytes", 1 << 20), ("buckets", 8), ("steps", 400), ("wait-every", 1),
+                        ("models", 1), ("batches", BATCHES)):
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--backward", type=float, default=0)
     return parser.parse_args()

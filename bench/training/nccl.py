@@ -55,10 +55,13 @@ class Communicator:
         self._nccl.ncclCommDestroy(self._comm)
 
     def allocate(self, n_bytes):
-        """Device memory, which lasts as long as the process."""
+        """Device memory, until free()."""
         memory = ctypes.c_void_p()
         self._cuda.cudaMalloc(ctypes.byref(memory), ctypes.c_size_t(n_bytes))
         return memory
+
+    def free(self, memory):
+        self._cuda.cudaFree(memory)
 
     def average(self, memory, values):
         """Replaces contiguous fp32 values by their average over the ranks, through this memory."""

@@ -407,6 +407,7 @@ Slot& CommState::makeSlot(const Signature& signature, const Coding& coding, cons
   if (slot.checkup != nullptr && key.place != 0) slot.checkup->place = key.place - 1;
   if (plan.nChunks() > 1) slot.wholePlan = planOf(coding.codec.format, {1, cut.mayPair});
   slot.stats = &stats_->addSlot(slot.name, coding.name(), coding.rule.gain);
+  slot.residuals.figure = &slot.stats->residualBytes;
   if (selections.isOn && coding.isAdaptive)
     slot.statelessPlan = planOf(statelessCodec().format, cut);
   return slot;
@@ -414,6 +415,7 @@ Slot& CommState::makeSlot(const Signature& signature, const Coding& coding, cons
 
 void CommState::activate(Slot& slot) {
   slot.phase = SlotPhase::active;
+  stats_->workspaceBytes.store(workspace.bytes(), std::memory_order_relaxed);
   decisions.setActive();
   decisions.plan().noteSlot(slot.identity, slot.name);
   CINCH_INFO("POLICY", "%s: compressed from here on", slot.name.c_str());
@@ -548,6 +550,7 @@ CommState::~CommState() {
   Event lastUse = workspace.giveUp(buffers);
   if (isStranded) {
     reserve.strand(std::move(buffers));
+    for (const auto& slot : slots_) slot->residuals.strand();
     return;
   }
   giveResidualsBack(resources, slots_, lastUse);

@@ -53,9 +53,14 @@ void MemoryReserve::strand(std::vector<Buffer> buffers) {
     if (buffer) stranded_.push_back(std::move(buffer));
 }
 
+void MemoryReserve::strand(ReturnableBuffer buffer) {
+  const std::lock_guard lock(mutex_);
+  if (buffer) strandedReturnables_.push_back(std::move(buffer));
+}
+
 size_t MemoryReserve::nStranded() {
   const std::lock_guard lock(mutex_);
-  return stranded_.size();
+  return stranded_.size() + strandedReturnables_.size();
 }
 
 void MemoryReserve::release() {

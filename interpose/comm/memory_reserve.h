@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "interpose/comm/buffer.h"
+#include "interpose/comm/returnable_buffer.h"
 
 namespace cinch {
 
@@ -25,6 +26,7 @@ class MemoryReserve {
 
   // Takes over what may be in use for ever: never given out, never freed.
   void strand(std::vector<Buffer> buffers);
+  void strand(ReturnableBuffer buffer);
   size_t nStranded();
 
   // The process has no communicator left: frees all that is no longer in use.
@@ -43,6 +45,7 @@ class MemoryReserve {
   std::mutex mutex_;
   std::vector<Kept> kept_;
   std::vector<Buffer> stranded_;
+  std::vector<ReturnableBuffer> strandedReturnables_;
 };
 
 }  // namespace cinch

@@ -1,6 +1,7 @@
 #include "interpose/comm/residual_budget.h"
 
-#include <atomic>
+#include <map>
+#include <mutex>
 
 #include "common/param.h"
 #include "interpose/comm/buffer.h"
@@ -12,36 +13,51 @@ namespace {
 // going to ask for: the first evaluation, a longer sequence.
 constexpr uint64_t kShareOfFree = 5;
 
-std::atomic<uint64_t> heldBytes{0};
+std::mutex budgetMutex;
+std::map<int, uint64_t> heldBytes;  // by device
 
-Result<uint64_t> mostBytes(const DeviceTable& device) {
+int currentOf(const DeviceTable& device) {
+  int current = 0;
+  return device.getDevice(&current) == 0 ? current : 0;
+}
+
+Result<uint64_t> mostBytes(const DeviceTable& device, uint64_t held) {
   if (const uint64_t wanted = processParams().params.residualMemory; wanted > 0) return wanted;
   size_t nFree = 0, nTotal = 0;
   CINCH_TRY_DEVICE(device, device.memoryInfo(&nFree, &nTotal), "cannot ask for free memory");
-  return (nFree + heldBytes.load()) / kShareOfFree;
+  return (nFree + held) / kShareOfFree;
 }
 
 }  // namespace
 
 Result<void> reserveForResiduals(const DeviceTable& device, uint64_t nBytes) {
-  const auto most = mostBytes(device);
+  const std::lock_guard lock(budgetMutex);
+  uint64_t& held = heldBytes[currentOf(device)];
+  const auto most = mostBytes(device, held);
   CINCH_TRY(most);
-  const uint64_t before = heldBytes.fetch_add(nBytes);
-  if (before + nBytes <= most.value()) return {};
-  heldBytes.fetch_sub(nBytes);
-  return errorf(Status::systemError,
-                "no room within CINCH_RESIDUAL_MEMORY for %llu bytes of residuals beside %llu "
-                "others (at most %llu); raise it, or use CINCH_RESIDUAL=int8",
-                static_cast<unsigned long long>(nBytes), static_cast<unsigned long long>(before),
-                static_cast<unsigned long long>(most.value()));
+  if (held + nBytes > most.value())
+    return errorf(Status::systemError,
+                  "no room within CINCH_RESIDUAL_MEMORY for %llu bytes of residuals beside %llu "
+                  "others (at most %llu); raise it, or use CINCH_RESIDUAL=int8",
+                  static_cast<unsigned long long>(nBytes), static_cast<unsigned long long>(held),
+                  static_cast<unsigned long long>(most.value()));
+  held += nBytes;
+  return {};
 }
 
-void returnToResidualBudget(uint64_t nBytes) {
-  heldBytes.fetch_sub(nBytes);
+void countForResiduals(const DeviceTable& device, uint64_t nBytes) {
+  const std::lock_guard lock(budgetMutex);
+  heldBytes[currentOf(device)] += nBytes;
 }
 
-uint64_t bytesOfResiduals() {
-  return heldBytes.load();
+void returnToResidualBudget(int cudaDevice, uint64_t nBytes) {
+  const std::lock_guard lock(budgetMutex);
+  heldBytes[cudaDevice] -= nBytes;
+}
+
+uint64_t bytesOfResiduals(int cudaDevice) {
+  const std::lock_guard lock(budgetMutex);
+  return heldBytes[cudaDevice];
 }
 
 }  // namespace cinch

@@ -13,14 +13,13 @@ namespace {
 namespace fs = std::filesystem;
 
 ResidualEntry entryOf(const Slot& slot) {
-  const CollectivePlan& plan = slot.planInForce();
-  const ResidualType type = slot.rule.residualType;
+  const ResidualRange& range = slot.residuals.range();
   return {.slot = slot.residualIdentity(),
           .name = slot.name,
-          .type = type,
-          .encodeBytes = plan.encodeResidualBytes(type),
-          .reduceFirst = plan.residualOffset(type),
-          .reduceBytes = plan.reduceResidualBytes(type)};
+          .type = slot.rule.residualType,
+          .encodeBytes = range.encodeBytes,
+          .reduceFirst = range.ownedFirst,
+          .reduceBytes = range.ownedBytes()};
 }
 
 Result<void> copy(const DeviceTable& device, void* to, const void* from, uint64_t nBytes) {
@@ -114,12 +113,20 @@ Result<std::vector<size_t>> matchSlots(const std::vector<ResidualEntry>& entries
                 entries[static_cast<size_t>(spare - isTaken.begin())].name.c_str());
 }
 
-// The part of stage 2's residual whose values this rank still owns.
+// What is of both parts of stage 2: the values that this rank still owns.
+struct Shared {
+  uint64_t first, end;
+  uint64_t bytes() const { return end > first ? end - first : 0; }
+};
+Shared sharedBy(const ResidualEntry& loaded, const ResidualEntry& own) {
+  return {std::max(loaded.reduceFirst, own.reduceFirst),
+          std::min(loaded.reduceEnd(), own.reduceEnd())};
+}
+
 Result<void> putReduce(const DeviceTable& device, const Slot& slot, const ResidualEntry& loaded,
                        const uint8_t* bytes) {
   const ResidualEntry own = entryOf(slot);
-  const uint64_t first = std::max(loaded.reduceFirst, own.reduceFirst);
-  const uint64_t end = std::min(loaded.reduceEnd(), own.reduceEnd());
+  const auto [first, end] = sharedBy(loaded, own);
   if (first >= end) return {};
   auto* const to = static_cast<uint8_t*>(slot.residuals.pointers().reduce);
   return copy(device, to + (first - own.reduceFirst), bytes + (first - loaded.reduceFirst),
@@ -142,8 +149,10 @@ Result<void> put(const DeviceTable& device, Slot& slot, const ResidualEntry& loa
   return putProfile(device, slot, &bytes[loaded.encodeBytes + loaded.reduceBytes]);
 }
 
-Result<void> loadFrom(const std::string& path, const ResidualOwner& owner,
-                      const DeviceTable& device, const std::vector<Slot*>& slots) {
+// Gives the bytes of stage 2 that are nobody's here.
+Result<uint64_t> loadFrom(const std::string& path, const ResidualOwner& owner,
+                          const DeviceTable& device, const std::vector<Slot*>& slots) {
+  uint64_t nDropped = 0;
   auto file = ResidualFile::open(path, owner);
   CINCH_TRY(file);
   const std::vector<ResidualEntry>& entries = file.value().entries();
@@ -153,9 +162,11 @@ Result<void> loadFrom(const std::string& path, const ResidualOwner& owner,
     const size_t entry = matches.value()[i];
     const auto bytes = file.value().read(entry);
     CINCH_TRY(bytes);
+    const Shared shared = sharedBy(entries[entry], entryOf(*slots[i]));
+    nDropped += entries[entry].reduceBytes - shared.bytes();
     CINCH_TRY(put(device, *slots[i], entries[entry], bytes.value()));
   }
-  return {};
+  return nDropped;
 }
 
 }  // namespace
@@ -179,16 +190,22 @@ void ResidualStore::save(const DeviceTable& device, const Slots& slots) const {
 void ResidualStore::load(const DeviceTable& device, const Slots& slots) const {
   const char* const path = path_.text().c_str();
   std::error_code ignored;
-  Result<void> loaded = makeFolderOf(path);
-  if (loaded.ok() && !fs::exists(path, ignored)) {
+  const Result<void> hasFolder = makeFolderOf(path);
+  if (hasFolder.ok() && !fs::exists(path, ignored)) {
     CINCH_INFO("EXEC", "%s: residuals start from zero: there is no %s", name_.c_str(), path);
     return;
   }
   const std::vector<Slot*> keeping = slotsWithResiduals(slots);
-  if (loaded.ok()) loaded = loadFrom(path, owner_, device, keeping);
+  const auto loaded = hasFolder.ok() ? loadFrom(path, owner_, device, keeping)
+                                     : Result<uint64_t>(hasFolder.error());
   if (loaded.ok()) {
     CINCH_INFO("EXEC", "%s: residuals of %zu slots go on from %s", name_.c_str(), keeping.size(),
                path);
+    if (loaded.value() > 0)
+      CINCH_INFO("EXEC",
+                 "%s: %llu bytes of them are dropped: this rank sums up other values than then, "
+                 "or none",
+                 name_.c_str(), static_cast<unsigned long long>(loaded.value()));
     return;
   }
   for (Slot* slot : keeping) slot->residuals.drop();

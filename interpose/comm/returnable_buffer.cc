@@ -17,7 +17,10 @@ SideStream::~SideStream() {
 Result<ReturnableBuffer> ReturnableBuffer::allocate(const DeviceTable& device, size_t nBytes) {
   ReturnableBuffer buffer;
   if (nBytes == 0) return buffer;
-  if (const int error = device.allocateReturnable(&buffer.memory_, nBytes))
+  const int error = device.allocateReturnable(&buffer.memory_, nBytes);
+  if (error == kNotSupported)
+    return errorf(Status::cudaError, "this device has no memory pools, which residuals are of");
+  if (error != 0)
     return errorf(Status::cudaError,
                   "cannot allocate %zu bytes of device memory: %s; leave more of it free", nBytes,
                   device.errorName(error));
@@ -34,7 +37,8 @@ void ReturnableBuffer::giveBack(void* stream) {
 void ReturnableBuffer::giveBackUnused() {
   if (memory_ == nullptr) return;
   const auto stream = SideStream::create(*device_);
-  if (stream.ok()) giveBack(stream.value().get());
+  if (stream.ok()) device_->giveBack(memory_, stream.value().get());
+  *this = ReturnableBuffer();
 }
 
 }  // namespace cinch

@@ -9,19 +9,6 @@
 namespace cinch {
 namespace {
 
-// Within the process's budget.
-Result<ReturnableBuffer> takeBytes(const DeviceTable& device, uint64_t nBytes) {
-  CINCH_TRY(reserveForResiduals(device, nBytes));
-  auto taken = ReturnableBuffer::allocate(device, nBytes);
-  if (!taken.ok()) returnToResidualBudget(nBytes);
-  return taken;
-}
-
-void giveBytesBack(ReturnableBuffer& buffer, void* stream) {
-  returnToResidualBudget(buffer.bytes());
-  buffer.giveBack(stream);
-}
-
 Result<void> zeroResidual(const DeviceTable& device, const ReturnableBuffer& buffer, void* stream) {
   if (!buffer) return {};
   CINCH_TRY_DEVICE(device, device.clearAsync(buffer.as<void>(), buffer.bytes(), stream),
@@ -59,32 +46,49 @@ Result<void> SlotResiduals::prepare(const DeviceTable& device) {
 
 Result<void> SlotResiduals::take(const DeviceTable& device, const ResidualRange& range) {
   if (areHeld() || range.encodeBytes == 0) return {};
-  auto encode = takeBytes(device, range.encodeBytes);
-  CINCH_TRY(encode);
-  auto reduce = takeBytes(device, range.ownedBytes());
+  CINCH_TRY_DEVICE(device, device.getDevice(&cudaDevice_), "no current device");
+  CINCH_TRY(reserveForResiduals(device, range.encodeBytes + range.ownedBytes()));
+  auto encode = ReturnableBuffer::allocate(device, range.encodeBytes);
+  auto reduce = encode.ok() ? ReturnableBuffer::allocate(device, range.ownedBytes())
+                            : Result<ReturnableBuffer>(encode.error());
   if (!reduce.ok()) {
-    returnToResidualBudget(encode.value().bytes());
-    encode.value().giveBackUnused();
+    if (encode.ok()) encode.value().giveBackUnused();
+    returnToResidualBudget(cudaDevice_, range.encodeBytes + range.ownedBytes());
     return reduce.error();
   }
   encode_ = std::move(encode.value());
   reduce_ = std::move(reduce.value());
   range_ = range;
   isStale_ = true;
+  show();
   return {};
 }
 
 void SlotResiduals::giveBack(void* stream) {
-  for (ReturnableBuffer* residual : {&encode_, &reduce_}) giveBytesBack(*residual, stream);
-  isStale_ = true;
+  returnToResidualBudget(cudaDevice_, bytes());
+  for (ReturnableBuffer* residual : {&encode_, &reduce_}) residual->giveBack(stream);
+  forget();
 }
 
 void SlotResiduals::giveBackUnused() {
-  for (ReturnableBuffer* residual : {&encode_, &reduce_}) {
-    returnToResidualBudget(residual->bytes());
-    residual->giveBackUnused();
-  }
+  returnToResidualBudget(cudaDevice_, bytes());
+  for (ReturnableBuffer* residual : {&encode_, &reduce_}) residual->giveBackUnused();
+  forget();
+}
+
+void SlotResiduals::strand() {
+  for (ReturnableBuffer* residual : {&encode_, &reduce_})
+    MemoryReserve::instance().strand(std::move(*residual));
+}
+
+void SlotResiduals::forget() {
+  range_ = {};
   isStale_ = true;
+  show();
+}
+
+void SlotResiduals::show() const {
+  if (figure != nullptr) figure->store(bytes(), std::memory_order_relaxed);
 }
 
 Residuals SlotResiduals::pointers() const {
@@ -99,9 +103,8 @@ void SlotResiduals::enterEpoch(uint32_t epoch) {
 
 Result<SlotResiduals::Refreshed> SlotResiduals::refresh(const DeviceTable& device, const void* send,
                                                         const void* recv, void* stream) {
-  Refreshed done{.hasMoved = lastSend_ != nullptr && (send != lastSend_ || recv != lastRecv_)};
-  lastSend_ = send;
-  lastRecv_ = recv;
+  const auto last = std::exchange(last_, {send, recv});
+  Refreshed done{.hasMoved = last.first != nullptr && last != last_};
   if (!areHeld() || !(done.hasMoved || isStale_)) return done;
   isStale_ = false;
   done.isZeroed = true;
@@ -124,20 +127,38 @@ Result<void> SlotResiduals::move(const DeviceTable& device, const ResidualRange&
   if (!areHeld() || range == range_) return {};
   ReturnableBuffer old = std::exchange(reduce_, ReturnableBuffer());
   const RelaxedCapture relaxed(device);
-  auto fresh = takeBytes(device, range.ownedBytes());
+  auto fresh = ReturnableBuffer::allocate(device, range.ownedBytes());
   Result<void> done = fresh.ok() ? Result<void>() : fresh.error();
   if (done.ok()) reduce_ = std::move(fresh.value());
   if (done.ok()) done = zeroResidual(device, reduce_, stream);
   if (done.ok()) done = copyOwned(device, old, range_, reduce_, range, stream);
-  if (!done.ok()) giveBytesBack(reduce_, stream);
-  giveBytesBack(old, stream);
+  if (!done.ok()) reduce_.giveBack(stream);
+  countForResiduals(device, reduce_.bytes());
+  returnToResidualBudget(cudaDevice_, old.bytes());
+  old.giveBack(stream);
   range_ = range;
+  if (!done.ok()) range_.ownedEnd = range_.ownedFirst;
+  show();
   return done;
 }
 
+// Within the budget, too.
 Result<SlotResiduals::OfGraph> SlotResiduals::makeCaptured(const DeviceTable& device,
                                                            const ResidualRange& range) {
   const RelaxedCapture relaxed(device);
+  CINCH_TRY_DEVICE(device, device.getDevice(&cudaDevice_), "no current device");
+  const uint64_t nBytes = range.encodeBytes + range.ownedBytes();
+  CINCH_TRY(reserveForResiduals(device, nBytes));
+  auto made = allocateCaptured(device, range);
+  if (made.ok())
+    capturedBytes_ += nBytes;
+  else
+    returnToResidualBudget(cudaDevice_, nBytes);
+  return made;
+}
+
+Result<SlotResiduals::OfGraph> SlotResiduals::allocateCaptured(const DeviceTable& device,
+                                                               const ResidualRange& range) {
   MemoryReserve& reserve = MemoryReserve::instance();
   OfGraph made;
   const std::pair<Buffer*, uint64_t> wanted[] = {{&made.encode, range.encodeBytes},
@@ -175,6 +196,7 @@ void SlotResiduals::giveUp(std::vector<Buffer>& buffers) {
     for (Buffer* buffer : {&captured.encode, &captured.reduce, &captured.probe})
       buffers.push_back(std::move(*buffer));
   captured_.clear();
+  returnToResidualBudget(cudaDevice_, std::exchange(capturedBytes_, 0));
 }
 
 }  // namespace cinch

@@ -3,7 +3,9 @@
 // as long as the slot.
 #pragma once
 
+#include <atomic>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "interpose/comm/buffer.h"
@@ -38,8 +40,14 @@ class SlotResiduals {
   void giveBack(void* stream);
   // Nothing does. The capture mode must be relaxed.
   void giveBackUnused();
+  // Something may use them for ever.
+  void strand();
   bool areHeld() const { return static_cast<bool>(encode_); }
+  // Of the plan that they are held for, which the one in force may have left behind (move()).
+  const ResidualRange& range() const { return range_; }
   uint64_t bytes() const { return encode_.bytes() + reduce_.bytes(); }
+  // Where the report says how many; null: nowhere.
+  std::atomic<uint64_t>* figure = nullptr;
 
   // Of calls on streams.
   Residuals pointers() const;
@@ -79,16 +87,20 @@ class SlotResiduals {
   struct OfGraph {
     Buffer encode, reduce, probe;
   };
-  static Result<OfGraph> makeCaptured(const DeviceTable& device, const ResidualRange& range);
+  void forget();
+  void show() const;
+  Result<OfGraph> makeCaptured(const DeviceTable& device, const ResidualRange& range);
+  static Result<OfGraph> allocateCaptured(const DeviceTable& device, const ResidualRange& range);
 
+  int cudaDevice_ = 0;  // of what is held
   ResidualRange range_;
   ReturnableBuffer encode_, reduce_;
   Buffer probe_;
-  const void* lastSend_ = nullptr;
-  const void* lastRecv_ = nullptr;
-  bool isStale_ = true;  // not zeroed yet
+  std::pair<const void*, const void*> last_{};  // the buffers of the last call
+  bool isStale_ = true;                         // not zeroed yet
   uint32_t epoch_ = 0;
 
+  uint64_t capturedBytes_ = 0;
   std::vector<OfGraph> captured_;          // by occurrence in a capture
   std::map<uint64_t, size_t> nInCapture_;  // by capture, since several may be under way
 };

@@ -51,8 +51,12 @@ bool StepSelection::startsPeriod(const Place& place, uint64_t periodCalls) {
   return starts;
 }
 
-void StepSelection::noteReadiness(bool isReady) {
-  (isReady ? now_.step.hasReady : now_.step.hasUnready) = true;
+void StepSelection::noteReadiness(const Readiness& call) {
+  Step& step = now_.step;
+  (call.isReady ? step.hasReady : step.hasUnready) = true;
+  if (!call.isReady) return;
+  step.bytes += call.bytes;
+  if (call.mayBeStateless) step.statelessBytes += call.bytes;
 }
 
 // While some calls get ready, as all do again after a surprise, they pass, and the period takes
@@ -61,6 +65,8 @@ void StepSelection::endPeriod() {
   Step& step = now_.step;
   const bool hadReady = std::exchange(step.hasReady, false);
   const bool hadUnready = std::exchange(step.hasUnready, false);
+  const uint64_t bytes = std::exchange(step.bytes, 0);
+  step.mayBeStateless = 2 * std::exchange(step.statelessBytes, 0) >= bytes;
   step.nPartlyReady = hadReady && hadUnready ? step.nPartlyReady + 1 : 0;
   const bool isForGood = step.nPartlyReady >= kPartlyReadyFor;
   step.wasReady = hadReady && (!hadUnready || isForGood);
@@ -78,10 +84,12 @@ void StepSelection::begin(Selector::Options options) {
 Result<std::optional<BlockTimings>> StepSelection::beginPeriod(CommDecisions& decisions,
                                                                const PeriodStart& start) {
   isChanged_ = true;
-  CINCH_TRY(receive(decisions, start.call));
   State& now = now_;
+  ++now.nPeriods;
+  CINCH_TRY(receive(decisions, start.call));
   if (std::exchange(now.isAtypical, false)) now.atypical |= 1u << now.sample;
-  const Selector::Period period = now.selector->next();
+  const Selector::Period period =
+      now.selector->next(now.step.mayBeStateless && start.mayBeStateless);
   now.mode = period.mode;
   if (!period.sample) return std::optional<BlockTimings>();
   // What a group holds is enqueued when it ends: between two marks in it there is nothing.
@@ -148,23 +156,24 @@ uint64_t StepSelection::topicOfQuestion(uint64_t question) const {
 }
 
 std::optional<uint64_t> StepSelection::nextQuestion() {
-  const auto question = now_.residuals().question;
-  if (!question || *question < nAsked_) return {};
-  nAsked_ = *question + 1;
-  return topicOfQuestion(*question);
+  const auto [question, isAsked, areHeld] = now_.residuals();
+  if (!isAsked || question < nAsked_) return {};
+  nAsked_ = question + 1;
+  return question;
 }
 
-// The least of what the ranks have said: 1 where all have memory.
+// The least of what the ranks have said: 1 where all have memory. Where calls wait, when the block
+// in which they were asked is over, as for its timings.
 Result<void> StepSelection::receiveAnswer(CommDecisions& decisions, uint64_t call) {
-  const auto question = now_.residuals().question;
-  // Where calls wait, all ranks have been asked with the last one.
-  if (!question || (decisions.callsWait() && *question >= nAsked_)) return {};
-  const uint64_t topic = topicOfQuestion(*question);
+  Selector& selector = *now_.selector;
+  const auto [question, isAsked, areHeld] = selector.residuals();
+  if (!isAsked || (decisions.callsWait() && selector.upcoming() < question + 2)) return {};
+  const uint64_t topic = topicOfQuestion(question);
   const auto said = decisions.read(topic, call);
   CINCH_TRY(said);
   if (said.value() == nullptr) return {};
   const std::vector<uint64_t> least = leastOf(*said.value());
-  now_.selector->answer(!least.empty() && least.front() == 1);
+  selector.answer(!least.empty() && least.front() == 1);
   received_.push_back(topic);
   return {};
 }
@@ -175,6 +184,8 @@ void StepSelection::report(const StepMode& before) const {
     figures_->times[i].store(found.times[i], std::memory_order_relaxed);
     figures_->percentSd[i].store(found.percentSd[i], std::memory_order_relaxed);
   }
+  if (figures_->examinations.load(std::memory_order_relaxed) != found.nExaminations)
+    figures_->examinedAt.store(now_.nPeriods, std::memory_order_relaxed);
   figures_->examinations.store(found.nExaminations, std::memory_order_relaxed);
   figures_->changes.store(found.nChanges, std::memory_order_relaxed);
   figures_->minBytes.store(found.mode.minBytes, std::memory_order_relaxed);
@@ -194,6 +205,7 @@ void StepSelection::report(const StepMode& before) const {
 void StepSelection::commit(CommDecisions& decisions) {
   if (!std::exchange(isChanged_, false)) return;
   made_ = now_;
+  if (isOpen()) figures_->periods.store(made_.nPeriods, std::memory_order_relaxed);
   for (const uint64_t topic : received_) decisions.forget(topic);
   received_.clear();
 }

@@ -32,9 +32,11 @@ struct BlockTimings {
 
 // Where a period begins.
 struct PeriodStart {
-  uint64_t call;   // its number
-  void* stream;    // on which it is about to be enqueued
-  uint64_t group;  // the thread's outermost NCCL group, by number; 0: none
+  uint64_t call;               // its number
+  void* stream;                // on which it is about to be enqueued
+  uint64_t group;              // the thread's outermost NCCL group, by number; 0: none
+  uint64_t nCalls = 1;         // numbered ones of a period
+  bool mayBeStateless = true;  // its calls, where each is a period
 };
 
 class StepSelection {
@@ -50,8 +52,13 @@ class StepSelection {
   // Where periods are those of the communicator's sequence: whether a call with that place starts
   // one. What was found ends where periods have other calls (StepTracker::Observed).
   bool startsPeriod(const Place& place, uint64_t periodCalls);
-  // A call of the period under way is ready to be compressed, or is not yet.
-  void noteReadiness(bool isReady);
+  // A call of the period under way, of so many bytes, is ready to be compressed, or is not yet.
+  struct Readiness {
+    bool isReady = false;
+    uint64_t bytes = 0;
+    bool mayBeStateless = false;
+  };
+  void noteReadiness(const Readiness& call);
   // Whether the calls of the last period were ready.
   bool wasReady() const { return now_.step.wasReady; }
 
@@ -64,14 +71,19 @@ class StepSelection {
   // Of the period under way; plain before begin().
   const StepMode& mode() const { return now_.mode; }
 
-  // The ranks are to say, over this topic, whether they have memory for residuals; once for each.
+  // The ranks are to say whether they have memory for residuals, over topicOfQuestion(); once for
+  // each.
   std::optional<uint64_t> nextQuestion();
-  // They all have: what is sent may use them.
-  bool holdsResiduals() const { return now_.residuals().areHeld; }
+  uint64_t topicOfQuestion(uint64_t question) const;
+  // The question that they have answered with yes: what is sent may use them.
+  std::optional<uint64_t> residualsOf() const {
+    const Selector::Residuals residuals = now_.residuals();
+    return residuals.areHeld ? std::optional(residuals.question) : std::nullopt;
+  }
   // They may have, or are about to; false: no call that was made can use them any more.
   bool mayHoldResiduals() const {
     const auto mayHold = [](const Selector::Residuals& residuals) {
-      return residuals.areHeld || residuals.question;
+      return residuals.areHeld || residuals.isAsked;
     };
     return mayHold(now_.residuals()) || mayHold(made_.residuals());
   }
@@ -92,6 +104,8 @@ class StepSelection {
     uint64_t periodCalls = 0;
     uint32_t nBroken = 0;                       // periods, this one on, that a surprise has cut
     bool hasReady = false, hasUnready = false;  // calls
+    uint64_t bytes = 0, statelessBytes = 0;     // of those that are ready, and may be stateless
+    bool mayBeStateless = true;                 // the last one, by most of its bytes
     uint32_t nPartlyReady = 0;                  // periods in a row that had both
     bool wasReady = false;                      // the last one
   };
@@ -99,6 +113,7 @@ class StepSelection {
     std::optional<Selector> selector{};
     StepMode mode{};
     Step step{};
+    uint64_t nPeriods = 0;
     uint64_t nBlocks = 0;  // numbers that are used up
     uint64_t nMarks = 0;
     uint64_t firstMark = 0;    // of the block,
@@ -114,7 +129,6 @@ class StepSelection {
   void endPeriod();
   void mark(const Selector::Period& period, const PeriodStart& start);
   uint64_t topicOfBlock(uint64_t block) const;
-  uint64_t topicOfQuestion(uint64_t question) const;
   Result<void> receiveAnswer(CommDecisions& decisions, uint64_t call);
   Result<void> receive(CommDecisions& decisions, uint64_t call);
   void report(const StepMode& before) const;

@@ -20,6 +20,8 @@ class Workspace {
   // What all ranks have.
   size_t capacity() const { return capacity_; }
 
+  uint64_t bytes() const { return outgoing_.bytes() + incoming_.bytes() + exact_.bytes(); }
+
   // Encoded shards to send, later the gathered ones; and those received from the peers.
   uint8_t* outgoing() const { return outgoing_.as<uint8_t>(); }
   uint8_t* incoming() const { return incoming_.as<uint8_t>(); }

@@ -64,7 +64,9 @@ Result<void> beginPeriod(const std::shared_ptr<CommState>& comm, StepSelection& 
   const CurrentDevice current(*comm->resources.device, comm->resources.cudaDevice);
   const auto ended = selection.beginPeriod(comm->decisions, start);
   CINCH_TRY(ended);
-  if (const auto topic = selection.nextQuestion()) askForResiduals(*comm, slot, *topic);
+  if (const auto question = selection.nextQuestion())
+    CINCH_TRY(
+        askForResiduals(*comm, {*question, selection.topicOfQuestion(*question)}, slot, start));
   if (!selection.mayHoldResiduals()) CINCH_TRY(giveResidualsBack(*comm, slot, start.stream));
   if (!ended.value() || comm->decisions.isReplayed()) return {};
   const BlockToReduce task(comm, selection, *ended.value());
@@ -83,11 +85,16 @@ bool isAudited(const Slot& slot) {
 
 // Where no residuals are held, what the guard examines is exact, and what may not be stateless is
 // plain.
-CallMode modeOf(Slot& slot, const StepMode& mode, bool holdsResiduals) {
+CallMode modeOf(Slot& slot, const StepSelection& selection) {
+  const StepMode& mode = selection.mode();
+  const auto question = selection.residualsOf();
+  const bool holdsResiduals = question && slot.made.question == question;
   CallMode chosen{.slot = &slot, .sending = mode.sending, .hasFeedback = holdsResiduals};
   if (slot.plan.inputBytes() < mode.minBytes) chosen.sending = Sending::plain;
-  if (chosen.sending != Sending::stateless) return chosen;
   const bool hasFull = holdsResiduals || slot.rule.gain == 0;
+  if (chosen.sending == Sending::plain || (chosen.sending == Sending::full && hasFull))
+    return chosen;
+  chosen.sending = Sending::stateless;
   if (isAudited(slot))
     chosen.sending = Sending::full;
   else if (!slot.mayBeStateless(slot.made.nCalls))
@@ -95,21 +102,24 @@ CallMode modeOf(Slot& slot, const StepMode& mode, bool holdsResiduals) {
   return chosen;
 }
 
-void count(Slot& slot, Sending sending) {
+void count(Slot& slot, const CallMode& mode, uint64_t number) {
   SlotCalls& made = slot.made;
-  if (sending != Sending::plain) ++made.nCompressed;
-  if (sending == Sending::full) {
-    if (made.nCalls > made.lastFull + kResidualLife) slot.residuals.drop();
+  if (mode.sending != Sending::plain) ++made.nCompressed;
+  if (mode.sending == Sending::full && mode.hasFeedback) {
+    const bool hasUsed = made.lastFull != 0;
+    if (hasUsed && made.nCalls > made.lastFull + kResidualLife) slot.residuals.drop();
     made.lastFull = made.nCalls;
   }
+  made.number = number;
   ++made.nCalls;
 }
 
 }  // namespace
 
 Result<void> followPeriods(const std::shared_ptr<CommState>& state,
-                           const CommState::Decision& decision, const PeriodStart& start) {
+                           const CommState::Decision& decision, PeriodStart start) {
   CommState& comm = *state;
+  start.nCalls = decision.periodCalls;
   if (!comm.selections.isOn || !hasPlace(decision)) return {};
   StepSelection& steps = comm.selections.ofSteps;
   comm.selections.touch(steps);
@@ -124,15 +134,20 @@ Result<void> followPeriods(const std::shared_ptr<CommState>& state,
 }
 
 Result<CallMode> chooseMode(const std::shared_ptr<CommState>& state,
-                            const CommState::Decision& decision, bool isReady,
-                            const PeriodStart& start) {
+                            const CommState::Decision& decision, bool isReady, PeriodStart start) {
   CommState& comm = *state;
   CallMode mode{.sending = isReady ? Sending::full : Sending::plain};
   if (!comm.selections.isOn) return mode;
   StepSelection* selection = &comm.selections.ofSteps;
-  if (hasPlace(decision)) selection->noteReadiness(isReady);
-  if (decision.slot == nullptr) return mode;
+  if (decision.slot == nullptr) {
+    if (hasPlace(decision)) selection->noteReadiness({.isReady = isReady});
+    return mode;
+  }
   Slot& slot = *decision.slot;
+  const bool mayBeStateless = slot.rule.gain == 0 || slot.mayBeStateless(slot.made.nCalls);
+  if (hasPlace(decision))
+    selection->noteReadiness({isReady, slot.plan.inputBytes(), mayBeStateless});
+  start.mayBeStateless = mayBeStateless;
   mode.slot = &slot;
   if (!hasPlace(decision) && isReady) {
     selection = &comm.selections.ofCalls(slot.identity);
@@ -144,8 +159,8 @@ Result<CallMode> chooseMode(const std::shared_ptr<CommState>& state,
                         .hasResiduals = slot.rule.gain > 0});
     CINCH_TRY(beginPeriod(state, *selection, &slot, start));
   }
-  if (isReady) mode = modeOf(slot, selection->mode(), selection->holdsResiduals());
-  count(slot, mode.sending);
+  if (isReady) mode = modeOf(slot, *selection);
+  count(slot, mode, decision.number);
   return mode;
 }
 

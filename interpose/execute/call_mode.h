@@ -21,12 +21,11 @@ struct CallMode {
 // A numbered call is about to be made: where it begins a period, that is timed from here on, and
 // how it is sent is settled. An error means that the communicator cannot be used.
 Result<void> followPeriods(const std::shared_ptr<CommState>& comm,
-                           const CommState::Decision& decision, const PeriodStart& start);
+                           const CommState::Decision& decision, PeriodStart start);
 
 // The same call is ready to be compressed, or is getting ready: that is the same on all ranks.
 Result<CallMode> chooseMode(const std::shared_ptr<CommState>& comm,
-                            const CommState::Decision& decision, bool isReady,
-                            const PeriodStart& start);
+                            const CommState::Decision& decision, bool isReady, PeriodStart start);
 
 // The last counted call of `comm`, which had this mode, did not take place. The communicator fails
 // if it is too late to make it again as the other ranks will.

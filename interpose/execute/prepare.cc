@@ -24,8 +24,11 @@ uint64_t connectionTopic(const Slot& slot) {
   return topicOf(Subject::connection, {slot.identity, slot.nGivenBack});
 }
 
-void refuse(Slot& slot, const std::string& why) {
+void refuse(CommState& comm, Slot& slot, const std::string& why) {
+  const RelaxedCapture relaxed(*comm.resources.device);
+  const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
   slot.phase = SlotPhase::refused;
+  slot.residuals.giveBackUnused();
   CINCH_WARN("EXEC", "%s passes from here on: %s", slot.name.c_str(), why.c_str());
 }
 
@@ -35,7 +38,7 @@ Result<std::optional<VoteOutcome>> yesOf(CommState& comm, Slot& slot, uint64_t t
   auto outcome = comm.decisions.takeVote(topic, call);
   CINCH_TRY(outcome);
   if (outcome.value() && !outcome.value()->allYes) {
-    refuse(slot, "a rank could not get ready");
+    refuse(comm, slot, "a rank could not get ready");
     outcome.value().reset();
   }
   return outcome;

@@ -7,51 +7,65 @@
 namespace cinch {
 namespace {
 
+// An evaluation, or a step in another order, leaves out some calls of a period or two.
+constexpr uint64_t kRecentPeriods = 4;
+
 using IsMeant = std::function<bool(const Slot&)>;
 
 // On `stream`, behind all calls that may use them.
 Result<void> giveBackWhere(CommState& comm, const IsMeant& isMeant, void* stream) {
   const auto isHeld = [&](const auto& slot) { return slot->residuals.areHeld() && isMeant(*slot); };
   if (std::ranges::none_of(comm.slots(), isHeld)) return {};
+  const RelaxedCapture relaxed(*comm.resources.device);
+  const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
   CINCH_TRY(comm.workspace.begin(stream, 0));
   for (const auto& slot : comm.slots())
     if (isHeld(slot)) slot->residuals.giveBack(stream);
   return comm.workspace.end(stream, 0);
 }
 
-// Of the layout of now: others will hardly be called again.
-bool isOfEpoch(const Slot& slot, uint32_t epoch) {
-  return slot.residuals.epoch() == epoch;
+// The same on all ranks, as all that it depends on.
+bool isAskedOf(const Slot& slot, const Slot* only, const PeriodStart& start) {
+  if (only != nullptr) return &slot == only;
+  const bool isRecent = slot.made.number + kRecentPeriods * start.nCalls > start.call;
+  return slot.phase == SlotPhase::active && slot.made.nCalls > 0 && isRecent;
 }
 
-bool gotReady(const Slot& slot) {
-  return slot.phase != SlotPhase::idle && slot.phase != SlotPhase::refused &&
-         slot.phase != SlotPhase::inaccurate;
-}
-
-Result<void> takeWhere(CommState& comm, const IsMeant& isMeant) {
-  for (const auto& slot : comm.slots())
-    if (isMeant(*slot)) CINCH_TRY(slot->takeResiduals(*comm.resources.device));
+// All or none.
+Result<void> takeAll(const DeviceTable& device, const std::vector<Slot*>& slots) {
+  const RelaxedCapture relaxed(device);
+  for (Slot* slot : slots) {
+    const auto taken = slot->takeResiduals(device);
+    if (taken.ok()) continue;
+    for (Slot* other : slots) other->residuals.giveBackUnused();
+    return taken;
+  }
   return {};
 }
 
 }  // namespace
 
-void askForResiduals(CommState& comm, Slot* only, uint64_t topic) {
-  const RelaxedCapture relaxed(*comm.resources.device);
+Result<void> askForResiduals(CommState& comm, const ResidualQuestion& question, Slot* only,
+                             const PeriodStart& start) {
   const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
-  const uint32_t epoch = latestEpoch(comm.slots());
-  const Result<void> taken = takeWhere(comm, [&](const Slot& slot) {
-    return gotReady(slot) && (only == nullptr ? isOfEpoch(slot, epoch) : &slot == only);
-  });
-  if (taken.ok())
-    comm.resumeResiduals();
-  else
+  // Those of an older layout make room.
+  CINCH_TRY(giveResidualsBack(comm, only, start.stream));
+  std::vector<Slot*> slots;
+  for (const auto& slot : comm.slots())
+    if (isAskedOf(*slot, only, start)) slots.push_back(slot.get());
+  for (Slot* slot : slots) slot->made.question = question.number;
+  const Result<void> taken = takeAll(*comm.resources.device, slots);
+  const auto isHeld = [](const Slot* slot) { return slot->residuals.areHeld(); };
+  if (std::ranges::any_of(slots, isHeld)) comm.resumeResiduals();
+  if (comm.decisions.isReplayed()) return taken;
+  if (!taken.ok())
     CINCH_WARN("EXEC", "%s: no call goes with error feedback: rank %d has no memory for it: %s",
                comm.name.c_str(), comm.rank, taken.error().message.c_str());
-  if (comm.decisions.isReplayed()) return;
-  // If the channel has ended, nothing comes of it.
-  (void)comm.agreement().pool(topic, std::vector<uint64_t>{taken.ok() ? 1u : 0u});
+  const bool isSaid =
+      comm.agreement().pool(question.topic, std::vector<uint64_t>{taken.ok() ? 1u : 0u}).ok();
+  // The channel has ended: nothing comes of it.
+  if (!isSaid) return giveResidualsBack(comm, only, start.stream);
+  return {};
 }
 
 Result<void> giveResidualsBack(CommState& comm, Slot* only, void* stream) {
@@ -59,12 +73,12 @@ Result<void> giveResidualsBack(CommState& comm, Slot* only, void* stream) {
       comm, [&](const Slot& slot) { return only == nullptr || &slot == only; }, stream);
 }
 
+// Those of an older layout will hardly be called again, and would start from zero.
 Result<void> takeResidualsToBegin(CommState& comm, Slot& slot, void* stream) {
-  const bool areHeld = !comm.selections.isOn || comm.selections.ofSteps.mayHoldResiduals();
-  if (!areHeld) return {};
+  if (comm.selections.isOn) return {};
   const uint32_t epoch = latestEpoch(comm.slots());
   CINCH_TRY(giveBackWhere(
-      comm, [&](const Slot& other) { return !isOfEpoch(other, epoch); }, stream));
+      comm, [&](const Slot& other) { return other.residuals.epoch() != epoch; }, stream));
   return slot.takeResiduals(*comm.resources.device);
 }
 

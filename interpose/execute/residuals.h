@@ -1,20 +1,27 @@
 // When memory for residuals is taken and given back. With CINCH_WHEN=always a slot has its own from
-// when it gets ready; else all slots of a step have theirs from when full is first tried until it
-// has lost (policy/selector/selector.h).
+// when it gets ready; else those of a step have theirs from when full is first tried until it has
+// lost (policy/selector/selector.h).
 #pragma once
 
 #include "interpose/comm/comm_state.h"
 
 namespace cinch {
 
-// For all: `only` is the slot that is meant, null: all slots of the communicator.
+struct ResidualQuestion {
+  uint64_t number;
+  uint64_t topic;  // of the answers
+};
 
-// Takes memory for residuals, and tells the other ranks over `topic` whether all is there.
-void askForResiduals(CommState& comm, Slot* only, uint64_t topic);
+// For both: `only` is the slot that is meant; null: those of the steps.
+
+// Takes memory for the residuals of slots that have been called in the last periods, and tells the
+// other ranks whether all is there. An error where the answer is replayed, and is not true here.
+Result<void> askForResiduals(CommState& comm, const ResidualQuestion& question, Slot* only,
+                             const PeriodStart& start);
 // No call that was made, or is under way, uses them any more.
 Result<void> giveResidualsBack(CommState& comm, Slot* only, void* stream);
 
-// `slot` gets ready: takes its residuals, where those of the communicator's slots are held now.
+// `slot` gets ready: takes its residuals, where no question is asked.
 Result<void> takeResidualsToBegin(CommState& comm, Slot& slot, void* stream);
 
 }  // namespace cinch

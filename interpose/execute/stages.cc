@@ -256,7 +256,7 @@ Result<void> takeResiduals(BatchItem& item) {
     item.residuals = slot.residualsInCapture(deviceOf(item), item.captureId);
     return {};
   }
-  if (item.mode.hasFeedback) takeAgain(item);
+  if (!item.comm->selections.isOn) takeAgain(item);
   const auto found =
       slot.residualsOfCall(deviceOf(item), item.call.send, item.call.recv, item.call.stream);
   CINCH_TRY(found);

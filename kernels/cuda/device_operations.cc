@@ -13,6 +13,7 @@ namespace cinch::cuda {
 namespace {
 
 static_assert(kNotReady == cudaErrorNotReady);
+static_assert(kNotSupported == cudaErrorNotSupported);
 static_assert(cudaStreamCaptureModeRelaxed == 2);  // as kernels/device_table.h says
 
 constexpr uint64_t kInvalidatedCapture = UINT64_MAX;
@@ -41,16 +42,23 @@ int onOwnStream(const Enqueue& enqueue) {
 // returns it when the program next waits for the device. Nor does memory depend on what another
 // stream has still to do: who asks for it waits for nothing.
 cudaError_t makePool(int device, cudaMemPool_t* pool) {
+  int hasPools = 0;
+  if (const cudaError_t error =
+          cudaDeviceGetAttribute(&hasPools, cudaDevAttrMemoryPoolsSupported, device))
+    return error;
+  if (hasPools == 0) return cudaErrorNotSupported;
   cudaMemPoolProps properties = {};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location.type = cudaMemLocationTypeDevice;
   properties.location.id = device;
-  cudaError_t error = cudaMemPoolCreate(pool, &properties);
+  if (const cudaError_t error = cudaMemPoolCreate(pool, &properties)) return error;
+  cudaError_t error = cudaSuccess;
   for (const cudaMemPoolAttr attribute :
        {cudaMemPoolReuseFollowEventDependencies, cudaMemPoolReuseAllowInternalDependencies}) {
     int isAllowed = 0;
     if (error == cudaSuccess) error = cudaMemPoolSetAttribute(*pool, attribute, &isAllowed);
   }
+  if (error != cudaSuccess) cudaMemPoolDestroy(*pool);
   return error;
 }
 

@@ -18,7 +18,6 @@ namespace cinch::host {
 namespace {
 
 constexpr int kSymbolNotFound = 302;  // cudaErrorSharedObjectSymbolNotFound
-constexpr int kNotSupported = 801;    // cudaErrorNotSupported
 constexpr int kCapabilityMajor = 75;  // cudaDevAttrComputeCapabilityMajor
 constexpr int kCapabilityMinor = 76;
 constexpr unsigned kPortableMapped = 3;

@@ -27,8 +27,8 @@ FAULTS = [
     Fault(
         name="residual-memory-of-the-last-call-only",
         file="interpose/comm/residual_budget.cc",
-        right="const uint64_t before = heldBytes.fetch_add(nBytes);",
-        wrong="const uint64_t before = FAULT ? (heldBytes.fetch_add(nBytes), 0) : heldBytes.fetch_add(nBytes);",
+        right="if (held + nBytes > most.value())",
+        wrong="if ((FAULT ? 0 : held) + nBytes > most.value())",
         harm="residuals take more memory than CINCH_RESIDUAL_MEMORY allows, from the third bucket on",
     ),
     Fault(

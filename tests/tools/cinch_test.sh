@@ -195,7 +195,8 @@ report_is_explained() {
 {"format": 2, "communicators": [
   {"name": "communicator 1 rank 0 of 4", "verdict": "all ranks agree",
    "sending": {"choice": "full", "min_bytes": 1048576, "plain_ms": 812.5, "stateless_ms": 0, "full_ms": 401,
-    "sd_percent": [3, 0, 5], "examinations": 2, "changes": 1},
+    "sd_percent": [3, 0, 5], "periods": 90, "examinations": 2, "examined_at": 70, "changes": 1},
+   "memory": {"workspace": 4096, "residuals": 1056},
    "passed": {"small": {"calls": 7, "bytes": 28}, "warmup": {"calls": 3, "bytes": 12}},
    "calls": [
      {"name": "AllReduce fp32 Sum x 1", "class": "unknown", "calls": 7, "bytes": 28, "compressed": 0,
@@ -206,7 +207,7 @@ report_is_explained() {
      {"name": "AllReduce fp32 Sum x 9", "codec": "q4", "guard": {"checks": 3, "breaches": 1,
       "nmse": 0.0125, "power_ratio": 1.5, "cosine": 0.995, "budget": 0.02},
       "sending": {"choice": "plain", "min_bytes": 0, "plain_ms": 0.5, "stateless_ms": 0.25, "full_ms": 0,
-       "sd_percent": [1, 2, 0], "examinations": 3, "changes": 0}},
+       "sd_percent": [1, 2, 0], "periods": 900, "examinations": 3, "examined_at": 700, "changes": 0}},
      {"name": "AllReduce fp32 Sum x 8", "codec": "q4", "guard": {"checks": 2, "breaches": 0,
       "nmse": null, "cosine": null, "budget": 0},
       "sending": {"examinations": 0}},
@@ -223,8 +224,8 @@ END
   expect_part 'a row of a compressed call' "$flat" 'AllReduce fp32 Sum x 9 gradient 10 360 7 q4 compressed'
   expect_part 'what the guard found' "$flat" 'AllReduce fp32 Sum x 9 q4 3 1 0.0125 1.5 0.995'
   expect_part 'figures that are missing' "$flat" 'AllReduce fp32 Sum x 8 q4 2 0 - - -'
-  expect_part 'what steps take' "$flat" 'a training step 812.5 +- 3 % - 401 +- 5 % 2 1 full from 1 MiB on'
-  expect_part 'what calls take' "$flat" 'AllReduce fp32 Sum x 9 0.5 +- 1 % 0.25 +- 2 % - 3 0 plain'
+  expect_part 'what steps take' "$flat" 'a training step 812.5 +- 3 % - 401 +- 5 % 2, at 70 of 90 1 full from 1 MiB on'
+  expect_part 'what calls take' "$flat" 'AllReduce fp32 Sum x 9 0.5 +- 1 % 0.25 +- 2 % - 3, at 700 of 900 0 plain'
   [[ "$flat" != *'Sum x 8 -'* ]]
   expect 'nothing is said of what was not timed' "$?" 0
   expect_part 'what they mean' "$out" 'V the result'

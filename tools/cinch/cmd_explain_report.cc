@@ -82,7 +82,9 @@ void addTimings(std::vector<TextRow>& rows, const std::string& name, const Json&
   if (const uint64_t bytes = sending.at("min_bytes"); bytes > 0)
     choice += fmt::format(" from {} MiB on", bytes >> 20);
   rows.push_back({name, timeOf("plain_ms", 0), timeOf("stateless_ms", 1), timeOf("full_ms", 2),
-                  figureOf(sending, "examinations"), figureOf(sending, "changes"), choice});
+                  fmt::format("{}, at {} of {}", figureOf(sending, "examinations"),
+                              figureOf(sending, "examined_at"), figureOf(sending, "periods")),
+                  figureOf(sending, "changes"), choice});
 }
 
 // The training steps of a communicator, and calls that have no place in a step.
@@ -92,6 +94,11 @@ void printTimings(const Json& comm) {
   addTimings(rows, "a training step", comm.at("sending"));
   for (const Json& slot : comm.at("slots")) addTimings(rows, slot.at("name"), slot.at("sending"));
   if (rows.size() > 1) printTable(rows);
+}
+
+void printMemory(const Json& memory) {
+  fmt::print("Device memory: {} bytes of workspace, {} of residuals.\n",
+             figureOf(memory, "workspace"), figureOf(memory, "residuals"));
 }
 
 // Why the calls of a communicator pass, each reason once.
@@ -116,6 +123,7 @@ void printComm(const Json& comm) {
   printEvidence(calls);
   if (const auto slots = comm.find("slots"); slots != comm.end()) {
     printTimings(comm);
+    if (comm.contains("memory")) printMemory(comm.at("memory"));
     printChecks(*slots);
   }
   printReasons(reasons);

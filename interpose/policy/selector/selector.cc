@@ -99,7 +99,8 @@ Selector::Selector(const Options& options) : options_(options) {
   current_.block.number = options.firstBlock - 1;
 }
 
-Selector::Period Selector::next() {
+Selector::Period Selector::next(bool mayBeStateless) {
+  examination_.mayBeStateless = mayBeStateless;
   Period period;
   if (current_.isCut || current_.isOver()) {
     if (current_.isOver() && current_.block.isTimed) {
@@ -308,9 +309,9 @@ void Selector::tryNext() {
 }
 
 Selector::Residuals Selector::residuals() const {
-  Residuals residuals{.areHeld = examination_.holdsResiduals};
-  if (phase_ == Phase::asking) residuals.question = examination_.question;
-  return residuals;
+  return {.question = examination_.question,
+          .isAsked = phase_ == Phase::asking,
+          .areHeld = examination_.holdsResiduals};
 }
 
 void Selector::answer(bool haveAll) {
@@ -337,10 +338,11 @@ bool Selector::isWorthTrying(uint32_t candidate) const {
   if (candidate >= kSendings)
     return !isPlain && !rest_.hasThresholds && options_.thresholds[candidate - kSendings] != 0;
   const auto sending = static_cast<Sending>(candidate);
-  if (sending == Sending::stateless && !options_.hasStateless) return false;
+  const bool hasStateless = options_.hasStateless && examination_.mayBeStateless;
+  if (sending == Sending::stateless && !hasStateless) return false;
   // Plain and stateless.
   const bool isFar = examination_.isStatelessFar || evidence_[0].ratios.mean() > kFarSlower;
-  if (sending == Sending::full && isPlain && options_.hasStateless && isFar) return false;
+  if (sending == Sending::full && isPlain && hasStateless && isFar) return false;
   return sending != incumbent_.sending;
 }
 

@@ -77,8 +77,9 @@ class Selector {
     bool isTimed = false;               // which are to be timed
     std::optional<Ended> ended{};       // with it; its timings are to be min-reduced
   };
-  // The next period begins.
-  Period next();
+  // The next period begins. Stateless is of no use where hardly any of its calls may be: those are
+  // plain without residuals.
+  Period next(bool mayBeStateless = true);
   // The block that it will be in.
   uint64_t upcoming() const {
     return current_.block.number + (current_.isCut || current_.isOver() ? 1 : 0);
@@ -88,9 +89,11 @@ class Selector {
   // where the ranks could not reduce them. Of blocks that ended, in any order.
   void receive(uint64_t block, std::span<const uint64_t> least);
   struct Residuals {
-    // What is to be tried needs them: the number of the question whether all ranks have memory for
-    // them. Until it is answered the incumbent is sent.
-    std::optional<uint64_t> question{};
+    // The number of the last question whether all ranks have memory for them.
+    uint64_t question = 0;
+    // It is open, since they are needed for what is to be tried: until it is answered the incumbent
+    // is sent.
+    bool isAsked = false;
     // What is sent may use them: from a yes to the end of an examination that full has not won.
     bool areHeld = false;
   };
@@ -151,6 +154,7 @@ class Selector {
     std::array<bool, kBlockSamples> isOfChallenger{};
     bool hasChanged = false;      // the incumbent
     bool isStatelessFar = false;  // slower than plain
+    bool mayBeStateless = true;
     uint64_t question = 0;
     bool holdsResiduals = false;  // the ranks do
   };

@@ -51,15 +51,15 @@ TEST(StatsFormat, JsonHoldsEveryFigure) {
             json::parse(R"({"name": "AllReduce fp32 Sum x 4194304", "codec": "q4", "gain": 0.1,
                             "calls": 200, "bytes_in": 3355443200, "wire_bytes": 668467200,
                             "ratio": 7.53, "nmse": 0.0034, "nmse_reduce": 0.0031,
-                            "residual_resets": 2, "residual_strangers": 0,
+                            "residual_bytes": 0, "residual_resets": 2, "residual_strangers": 0,
                             "residual_overflows": 0, "plans": 0, "bits_per_value": 0.0,
                             "codec_in_force": null,
                             "guard": {"checks": 0, "breaches": 0, "nmse": 0.0,
                                       "power_ratio": 0.0, "cosine": 0.0, "budget": 0.0},
                             "sending": {"choice": "plain", "min_bytes": 0, "plain_ms": 0.0,
                                         "stateless_ms": 0.0, "full_ms": 0.0,
-                                        "sd_percent": [0.0, 0.0, 0.0], "examinations": 0,
-                                        "changes": 0}})"));
+                                        "sd_percent": [0.0, 0.0, 0.0], "periods": 0,
+                                        "examinations": 0, "examined_at": 0, "changes": 0}})"));
   EXPECT_EQ(comm.at("calls").size(), 2u);
   EXPECT_EQ(comm.at("calls").at(0),
             json::parse(R"({"name": "AllReduce fp32 Sum x 4194304", "class": "gradient",

@@ -113,16 +113,25 @@ TEST(Report, WhatFewSlotsHaveIsRead) {
   slot.sending.times[1] += 2'000'000;
   slot.sending.times[2] += 2'500'000;
   slot.sending.percentSd[1] += 7;
+  slot.sending.periods += 90;
   slot.sending.examinations += 6;
+  slot.sending.examinedAt += 70;
   slot.sending.changes += 1;
   slot.sending.minBytes += 1 << 20;
   slot.sending.choice = 1;
+  slot.residualBytes += 1056;
+  comm.workspaceBytes += 4096;
   comm.sending.examinations += 2;
   comm.sending.choice = 2;
   EXPECT_NE(report.text().find("training steps: sent full, 0 ms (sd 0 %) plain, examined 2 times"),
             std::string::npos)
       << report.text();
-  const json shown = json::parse(report.json()).at("communicators").at(0).at("slots").at(0);
+  EXPECT_NE(report.text().find("device memory: 4096 bytes of workspace, 1056 of residuals"),
+            std::string::npos);
+  const json shownComm = json::parse(report.json()).at("communicators").at(0);
+  EXPECT_EQ(shownComm.at("memory"), json::parse(R"({"workspace": 4096, "residuals": 1056})"));
+  const json& shown = shownComm.at("slots").at(0);
+  EXPECT_EQ(shown.at("residual_bytes"), 1056);
   EXPECT_EQ(shown.at("residual_strangers"), 1);
   EXPECT_EQ(shown.at("residual_overflows"), 2);
   EXPECT_EQ(shown.at("plans"), 3);
@@ -134,10 +143,10 @@ TEST(Report, WhatFewSlotsHaveIsRead) {
   EXPECT_EQ(shown.at("sending"),
             json::parse(R"({"choice": "stateless", "min_bytes": 1048576, "plain_ms": 1.5,
                             "stateless_ms": 2.0, "full_ms": 2.5, "sd_percent": [0.0, 7.0, 0.0],
-                            "examinations": 6, "changes": 1})"));
+                            "periods": 90, "examinations": 6, "examined_at": 70, "changes": 1})"));
   EXPECT_NE(report.text().find("sent stateless from 1048576 bytes on, 1.5 ms (sd 0 %) plain, "
                                "2 ms (sd 7 %) stateless, 2.5 ms (sd 0 %) full, examined 6 times, "
-                               "changed 1 times"),
+                               "last at 70 of 90, changed 1 times"),
             std::string::npos)
       << report.text();
 }

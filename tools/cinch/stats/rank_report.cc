@@ -48,7 +48,9 @@ SendingValues sendingOf(const Json& json) {
                           numberOf(json, "full_ms")};
   sending.percentSd = json.at("sd_percent").get<std::array<double, 3>>();
   sending.minBytes = json.at("min_bytes");
+  sending.periods = json.at("periods");
   sending.examinations = json.at("examinations");
+  sending.examinedAt = json.at("examined_at");
   sending.changes = json.at("changes");
   return sending;
 }
@@ -68,6 +70,7 @@ SlotFigures slotOf(const Json& json) {
           .overflows = json.at("residual_overflows"),
           .plans = json.at("plans"),
           .bitsPerValue = numberOf(json, "bits_per_value"),
+          .residualBytes = json.at("residual_bytes"),
           .codecInForce = textOf(json, "codec_in_force"),
           .guard = guardOf(json.at("guard")),
           .sending = sendingOf(json.at("sending"))};
@@ -81,6 +84,7 @@ CommFigures commOf(const Json& json) {
   comm.verdict = textOf(json, "verdict");
   comm.agreedName = textOf(json, "agreed_name");
   comm.sending = sendingOf(json.at("sending"));
+  comm.workspaceBytes = json.at("memory").at("workspace");
   for (const Json& slot : json.at("slots")) comm.slots.push_back(slotOf(slot));
   for (const auto& [reason, passed] : json.at("passed").items()) {
     comm.passed.push_back({reason, passed.at("calls"), passed.at("bytes")});

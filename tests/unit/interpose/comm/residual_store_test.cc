@@ -29,6 +29,7 @@ struct Kind {
   ResidualType type = ResidualType::fp32;
   bool isExamined = false;
   float gain = 0.1f;
+  bool isPair = false;
 };
 
 class ResidualStoreTest : public testing::Test {
@@ -46,7 +47,7 @@ class ResidualStoreTest : public testing::Test {
   std::unique_ptr<Slot> makeSlot(const Kind& kind) {
     const CollectivePlan plan = planCollective(
         {CallKind::allReduce, OpClass::sum, ncclFloat32, kind.count}, ElementType::fp32,
-        codec::formatOf("q4"), kStoreOwner.rank, kStoreOwner.nRanks);
+        codec::formatOf("q4"), kStoreOwner.rank, kStoreOwner.nRanks, {.mayPair = kind.isPair});
     const CodingRule rule{.gain = kind.gain, .residualType = kind.type};
     auto slot =
         std::make_unique<Slot>(kind.identity, "slot " + std::to_string(kind.identity), plan, rule,
@@ -141,6 +142,43 @@ TEST_F(ResidualStoreTest, WhatIsSavedIsWhatTheNextJobStartsFrom) {
     EXPECT_EQ(probeOf(*after[0]).nCalls, 1u) << "the next call's profile is compared";
     EXPECT_EQ(probeOf(*after[0]).nStrangers, 0u) << "and believed";
     EXPECT_EQ(after[0]->stats->residualResets.load(), 0u);
+  }
+}
+
+// Two ranks that summed up shards exchange whole buckets now, and the reverse: what is of the
+// bucket is kept.
+TEST_F(ResidualStoreTest, AnotherExchangeKeepsWhatItCan) {
+  for (const bool wasPair : {false, true}) {
+    const auto before = useAll({{.isPair = wasPair}});
+    save(before);
+    const auto after = load({{.isPair = !wasPair}});
+    EXPECT_EQ(encodeOf(*after[0]), encodeOf(*before[0]));
+    EXPECT_TRUE(isZero(reduceOf(*after[0])));
+  }
+}
+
+// How a slot begins is known before its residuals are loaded, and moves what the rank owns at the
+// first call only.
+TEST_F(ResidualStoreTest, EveryValueKeepsItsOwnWhereShardsMove) {
+  const Kind kind{.count = 10 * wire::kTileElems, .isExamined = true};
+  for (const auto& runs : {std::vector<wire::Segment>{{10, codec::formatOf("h4")}},
+                           {{4, codec::formatOf("fp16")}, {6, codec::formatOf("h2")}},
+                           {{8, codec::formatOf("h2")}, {2, codec::formatOf("fp16")}}}) {
+    const auto before = useAll({kind});
+    save(before);
+    auto slots = makeSlots({kind});
+    Slot& slot = *slots[0];
+    ASSERT_TRUE(slot.changePlan(fakeDeviceTable(), {.id = 7, .slot = 7, .runs = runs}).ok());
+    store().load(fakeDeviceTable(), slots);
+    ASSERT_TRUE(slot.enterPlan(fakeDeviceTable(), nullptr).ok());
+    call(slot);
+    const ResidualRange then = before[0]->residuals.range(), now = slot.residuals.range();
+    EXPECT_EQ(now.ownedBytes(), slot.planInForce().reduceResidualBytes(slot.rule.residualType));
+    const Bytes theirs = reduceOf(*before[0]), own = reduceOf(slot);
+    for (uint64_t at = now.ownedFirst; at < now.ownedEnd; ++at) {
+      const bool wasOwned = at >= then.ownedFirst && at < then.ownedEnd;
+      ASSERT_EQ(own[at - now.ownedFirst], wasOwned ? theirs[at - then.ownedFirst] : 0) << at;
+    }
   }
 }
 

@@ -25,9 +25,9 @@ class SlotResidualsTest : public testing::Test {
  protected:
   void SetUp() override {
     test::resetFakes();
-    before_ = bytesOfResiduals();  // that other tests have dropped
+    before_ = bytesOfResiduals(0);  // that other tests have dropped
   }
-  uint64_t held() const { return bytesOfResiduals() - before_; }
+  uint64_t held() const { return bytesOfResiduals(0) - before_; }
   void TearDown() override {
     residuals_.giveBack(nullptr);
     EXPECT_TRUE(fakeDevice().memory.empty());
@@ -96,6 +96,27 @@ TEST_F(SlotResidualsTest, AMoveThatFailsLeavesNoneOfStageTwo) {
     EXPECT_NE(residuals_.pointers().reduce, nullptr);
     residuals_.giveBack(nullptr);
   }
+}
+
+// The program may need all memory by then; what moves was there before.
+TEST_F(SlotResidualsTest, AMoveNeedsNoRoomInTheBudget) {
+  take(200, 500);
+  test::setFree(0);
+  ASSERT_TRUE(residuals_.move(fakeDeviceTable(), rangeOf(100, 450), nullptr).ok());
+  EXPECT_EQ(held(), kBucket + 350);
+}
+
+// Also those of graphs, which live as long as the slot.
+TEST_F(SlotResidualsTest, AllCountInTheBudget) {
+  ASSERT_TRUE(residuals_.captured(fakeDeviceTable(), rangeOf(200, 500), 1).ok());
+  EXPECT_EQ(held(), kBucket + 300);
+  take(200, 500);
+  EXPECT_EQ(held(), 2 * (kBucket + 300));
+  test::setFree(0);
+  EXPECT_FALSE(residuals_.captured(fakeDeviceTable(), rangeOf(200, 500), 1).ok());
+  std::vector<Buffer> buffers;
+  residuals_.giveUp(buffers);
+  EXPECT_EQ(held(), kBucket + 300);
 }
 
 TEST_F(SlotResidualsTest, AreGivenBackBehindTheStream) {

@@ -217,6 +217,10 @@ TEST_F(CallModeTest, ASimulatedGroupChangesNothing) {
   }
   EXPECT_EQ(choiceOf(work, 0), 0u);
   EXPECT_EQ(choiceOf(work, 1), 0u);
+  const SendingFigures &one = work.slot(0).stats->sending, &other = work.slot(1).stats->sending;
+  EXPECT_EQ(one.periods.load(), other.periods.load());
+  EXPECT_EQ(one.examinations.load(), other.examinations.load());
+  EXPECT_EQ(one.examinedAt.load(), other.examinedAt.load());
 }
 
 TEST_F(CallModeTest, ACallThatNcclRefusesChangesNothing) {

@@ -26,19 +26,21 @@ class StatelessCallTest : public test::JobTest {
     test::awaitBackground(ranks_);
     EXPECT_TRUE(fakeReal().isIdle());
   }
-  // How a step was sent.
-  static Sending sendingOf(const SlotCalls& before, const SlotCalls& now) {
+  // How a step was sent: a full one uses the residuals, or is an audit, and exact.
+  static Sending sendingOf(const Work& work, const SlotCalls& before) {
+    const SlotCalls& now = work.slot(0).made;
     if (now.nCompressed == before.nCompressed) return Sending::plain;
-    return now.lastFull == before.nCalls ? Sending::full : Sending::stateless;
+    const bool hasFeedback = now.lastFull == before.nCalls;
+    return hasFeedback || work.errorOf(0) == 0 ? Sending::full : Sending::stateless;
   }
-  // A full one uses the residuals; where there are none it is an audit, and exact.
   static Sending step(const Work& work) {
     const SlotCalls before = work.slot(0).made;
     EXPECT_EQ(test::runInGroup({&work}), ncclSuccess);
     EXPECT_EQ(work.received(0), work.received(1));
-    const Sending sending = sendingOf(before, work.slot(0).made);
-    const bool hasFeedback = work.slot(0).residuals.areHeld();
-    EXPECT_EQ(hasFeedback, work.slot(1).residuals.areHeld());
+    const Sending sending = sendingOf(work, before);
+    const bool hasFeedback = work.slot(0).made.lastFull == before.nCalls;
+    EXPECT_TRUE(!hasFeedback || work.slot(0).residuals.areHeld());
+    EXPECT_EQ(work.slot(0).residuals.areHeld(), work.slot(1).residuals.areHeld());
     const bool isCoded = sending == Sending::stateless || (sending == Sending::full && hasFeedback);
     EXPECT_EQ(work.errorOf(0) > 0, isCoded);
     return sending;
@@ -54,6 +56,24 @@ class StatelessCallTest : public test::JobTest {
 
   test::TestRanks ranks_;
 };
+
+// Where the guard has raised what calls are sent in, stateless ones do not suit them, and are not
+// compared: without residuals such calls are plain.
+TEST_F(StatelessCallTest, AreNotTriedWhereNoCallMayBe) {
+  test::setCosts({{"AllReduce", 900}, {"encode", 100}, {"probe", 10}});
+  const Work work(ranks_, CallKind::allReduce, kCount);
+  getReady(work);
+  const PrecisionPlan raised{
+      .id = 7, .slot = work.slot(0).identity, .runs = {{40, codec::formatOf("q8")}}};
+  for (int rank : {0, 1}) {
+    Slot& slot = const_cast<Slot&>(work.slot(rank));
+    ASSERT_TRUE(slot.changePlan(test::fakeDeviceTable(), raised).ok());
+    ASSERT_FALSE(slot.mayBeStateless(slot.made.nCalls));
+  }
+  EXPECT_EQ(countOf(work, Sending::stateless, kSelected), 0);
+  EXPECT_EQ(work.slot(0).stats->sending.times[1].load(), 0u) << "nor timed";
+  EXPECT_EQ(work.slot(0).stats->sending.choice.load(), 2u);
+}
 
 // The device's clock stands still but for what the calls cost, in ms; an encode of either kind is
 // one call, so that only what else a full one does tells them apart.
@@ -141,8 +161,7 @@ TEST_F(StatelessCallTest, NonFiniteResidualsWaitForTheNextCallThatHasThem) {
     const SlotCalls before = work.slot(0).made;
     ASSERT_EQ(test::runInGroup({&work}), ncclSuccess);
     ASSERT_EQ(std::isfinite(work.received(1)[7]), !isBad) << i;
-    const bool isFull =
-        sendingOf(before, work.slot(0).made) == Sending::full && work.slot(0).residuals.areHeld();
+    const bool isFull = work.slot(0).made.lastFull == before.nCalls;
     if (isFull) nWaited += isPoisoned && hasWaited && !isBad;
     hasWaited = !isFull;
     isPoisoned = isFull ? isBad : isPoisoned;

@@ -297,7 +297,7 @@ TEST(Selector, IsTheSameOnAllRanksWhateverComesBack) {
       ASSERT_EQ(a.sample, b.sample);
       ASSERT_TRUE(a.mode.sending != Sending::stateless || options.hasStateless);
       ASSERT_TRUE(a.mode.minBytes == 0 || a.mode.sending != Sending::plain);
-      ASSERT_EQ(one.residuals().question, other.residuals().question);
+      ASSERT_EQ(one.residuals().isAsked, other.residuals().isAsked);
       ASSERT_TRUE(!options.hasResiduals || a.mode.sending != Sending::full ||
                   one.residuals().areHeld);
       if (random() % 8 == 0) {

@@ -27,13 +27,12 @@ class SimulatedJob {
 
   StepMode step() {
     receive();
-    if (selector.residuals().question &&
-        (asked_.empty() || asked_.back() != *selector.residuals().question)) {
-      asked_.push_back(*selector.residuals().question);
+    const auto [question, isAsked, areHeld] = selector.residuals();
+    if (isAsked && (asked_.empty() || asked_.back() != question)) {
+      asked_.push_back(question);
       dueAt_ = nSteps + latency;
     }
-    if (selector.residuals().question && nSteps >= dueAt_ && haveMemory)
-      selector.answer(*haveMemory);
+    if (isAsked && nSteps >= dueAt_ && haveMemory) selector.answer(*haveMemory);
     if (selector.residuals().areHeld) ++nHolding;
     const Selector::Period period = selector.next();
     if (period.sample) endSample();
