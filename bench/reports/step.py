@@ -43,10 +43,10 @@ def say(text):
 
 
 def measure_cells():
-    """Two hosts of one rank, with three backward passes; two of two with one."""
+    """Two hosts of one rank, with three backward passes; with one: two of two, and two networks."""
     cells = []
     for link, n_bytes in BYTES.items():
-        for job, backward in (("2x1", "0,1,4"), ("2x2", "1")):
+        for job, backward in (("2x1", "0,1,4"), ("2x2", "1"), ("2x1x2", "1")):
             arguments = ["--links", link, "--jobs", job, "--backward", backward, "--bytes", str(n_bytes)]
             cells += grid.measure(grid.parse([BUILD, *arguments]))
     return cells

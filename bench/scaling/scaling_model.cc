@@ -16,8 +16,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "interpose/policy/cost_fit.h"
-#include "interpose/policy/cost_model.h"
+#include "tools/cinch/predict/cost_fit.h"
+#include "tools/cinch/predict/cost_model.h"
 
 namespace cinch {
 namespace {

@@ -5,7 +5,8 @@ Programs that train on the emulator, plain, by Cinch's own choice and always com
     bench/step/grid.py BUILD [--links 100mbit,1gbit,none] [--jobs 2x1,2x2] [--backward 0,1,4] [--steps 400]
                              [--waits 1,10] [--bytes 1M]
 
-Every host is a network namespace (needs root). A job is HOSTSxRANKS. The backward pass takes so many
+Every host is a network namespace (needs root). A job is HOSTSxRANKS, or HOSTSxRANKSxNETWORKS: networks that are
+trained in turn, each with a communicator of its own. The backward pass takes so many
 times what the sums of a step take alone. Prints a row for each cell, and one JSON object.
 """
 
@@ -34,13 +35,13 @@ def say(text):
 
 
 def cell(build, options, link, job, backward, wait_every):
-    hosts, ranks_per_host = map(int, job.split("x"))
+    hosts, ranks_per_host, networks = (*map(int, job.split("x")), 1)[:3]
     bits = None if link == "none" else rate.bits_per_second(link)
     with SlowLinks(hosts, None if link == "none" else link, bits) as network:
 
         def measured(variant, milliseconds, steps):
             arguments = {"bytes": options.bytes, "steps": steps, "backward": milliseconds,
-                         "wait-every": wait_every}
+                         "wait-every": wait_every, "networks": networks}
             return run(build, network, variant, ranks_per_host, arguments)
 
         alone = 1e3 * statistics.median(measured("plain", 0, ALONE_STEPS).seconds[FIRST:])
@@ -91,11 +92,12 @@ def measure(options):
 
 
 def row(found):
-    sending = found["sending"]
+    sending = ", ".join(
+        f"{comm['choice']} after {comm['examinations']} examinations" for comm in found["sending"])
     return (f"{found['link']:8} {found['job']} backward {found['backward']:g} waits every {found['wait_every']:2}: "
             f"plain {found['plain_ms']:7.2f} ms, auto {found['auto_ms']:7.2f}, always {found['always_ms']:7.2f}; "
             f"whole job {found['vs_plain']:.3f} of plain, late {found['vs_best']:.3f} of the best; "
-            f"{sending['choice']}, {sending['examinations']} examinations, {sending['changes']} changes")
+            f"{sending}")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ class Run:
     seconds: list  # of each step
     exact: list  # whether sums of the steps that were waited for were exact
     kib: list  # of memory, after each model
-    sending: dict = field(default_factory=dict)  # what Cinch's report says
+    sending: list = field(default_factory=list)  # what Cinch's report says, of each communicator
 
 
 def run(build, network, variant, ranks_per_host, arguments):
@@ -42,7 +42,7 @@ def run(build, network, variant, ranks_per_host, arguments):
             found = Run(**json.load(file))
         if VARIANTS[variant] is not None:
             with open(f"{folder}/stats0.json", encoding="utf-8") as file:
-                found.sending = json.load(file)["communicators"][0]["sending"]
+                found.sending = [comm["sending"] for comm in json.load(file)["communicators"]]
         return found
 
 

@@ -5,11 +5,12 @@ that are summed while a backward pass makes the next one. It knows nothing of Ci
 exact, and after each model the process's memory, which that of its device is a part of.
 
     rank.py --rank R --ranks N --id-file FILE --out FILE [--bytes 1048576] [--buckets 8] [--steps 400]
-            [--backward MS] [--wait-every 1] [--models 1] [--batches 4]
+            [--backward MS] [--wait-every 1] [--models 1] [--batches 4] [--networks 1]
 
 The backward pass takes device time and no core: a stream that sleeps. The host waits for the device
 after every --wait-every steps; the steps between have the same share of the time. Models follow one
-another on the communicator, each slightly larger than the one before.
+another on the communicator, each slightly larger than the one before. Several networks, as of a GAN, are
+trained in turn in each step, each with a communicator of its own.
 """
 
 import argparse
@@ -44,10 +45,14 @@ def sizes_of(total, buckets):
 class Device:
     """A stream for the backward pass beside the communicator's, and what orders them."""
 
-    def __init__(self, communicator):
+    def __init__(self, communicator, shared=None):
+        """`shared`: another one, whose backward passes are on the same stream."""
         self._cuda, self._comm_stream = communicator.cuda, communicator.stream
         self._compute, self._event = ctypes.c_void_p(), ctypes.c_void_p()
-        self._cuda.cudaStreamCreate(ctypes.byref(self._compute))
+        if shared is None:
+            self._cuda.cudaStreamCreate(ctypes.byref(self._compute))
+        else:
+            self._compute = shared._compute
         self._cuda.cudaEventCreateWithFlags(ctypes.byref(self._event), _DISABLE_TIMING)
 
     def compute(self, seconds):
@@ -108,52 +113,72 @@ def memory_kib():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
 
 
-class Trainer:
-    def __init__(self, options):
+class Network:
+    """What one communicator trains."""
+
+    def __init__(self, options, number, first):
         self._options = options
-        self._communicator = Communicator(options.rank, options.ranks, options.id_file)
-        self._device = Device(self._communicator)
+        self._communicator = Communicator(options.rank, options.ranks, f"{options.id_file}.{number}")
+        self.device = Device(self._communicator, first and first.device)
         self._buckets = []
-        self._seconds, self._exact = [], []
 
-    def train(self):
-        memory = []
-        for model in range(self._options.models):
-            self._begin(model)
-            self._train_model()
-            memory.append(memory_kib())
-        self._communicator.close()
-        return {"seconds": self._seconds, "exact": self._exact, "kib": memory}
-
-    def _begin(self, model):
+    def begin(self, model):
         options = self._options
         for bucket in self._buckets:
             bucket.free()
-        sizes = [size + model * LARGER for size in sizes_of(options.bytes, options.buckets)]
+        sizes = [size + model * LARGER for size in sizes_of(options.bytes // options.networks, options.buckets)]
         self._communicator.broadcast(np.zeros(sum(sizes), np.float32))  # the parameters
         self._buckets = [
             Bucket(self._communicator, number, size, options.batches) for number, size in enumerate(sizes)
         ]
 
-    def _train_model(self):
+    def step(self, step):
         options = self._options
+        for bucket in self._buckets:
+            self.device.compute(options.backward / 1e3 / len(self._buckets) / options.networks)
+            self.device.copy(bucket.memory, bucket.batches[step % options.batches], bucket.n_bytes)
+            self._communicator.all_reduce(bucket.memory, bucket.count)
+        self.device.step()
+
+    def is_exact(self, step):
+        return self._buckets[0].is_exact(step)
+
+    def close(self):
+        self._communicator.close()
+
+
+class Trainer:
+    def __init__(self, options):
+        self._options = options
+        self._networks = []
+        for number in range(options.networks):
+            self._networks.append(Network(options, number, self._networks[0] if self._networks else None))
+        self._seconds, self._exact = [], []
+
+    def train(self):
+        memory = []
+        for model in range(self._options.models):
+            for network in self._networks:
+                network.begin(model)
+            self._train_model()
+            memory.append(memory_kib())
+        for network in self._networks:
+            network.close()
+        return {"seconds": self._seconds, "exact": self._exact, "kib": memory}
+
+    def _train_model(self):
+        options, first = self._options, self._networks[0]
         begun = time.perf_counter()
         for step in range(options.steps):
-            self._step(step)
+            for network in self._networks:
+                network.step(step)
             if (step + 1) % options.wait_every != 0:
                 continue
-            self._device.wait()
+            first.device.wait()
             now = time.perf_counter()
             self._seconds += [(now - begun) / options.wait_every] * options.wait_every
-            self._exact.append(self._buckets[0].is_exact(step))
+            self._exact.append(first.is_exact(step))
             begun = time.perf_counter()
-
-    def _step(self, step):
-        for bucket in self._buckets:
-            self._device.compute(self._options.backward / 1e3 / len(self._buckets))
-            self._device.copy(bucket.memory, bucket.batches[step % self._options.batches], bucket.n_bytes)
-            self._communicator.all_reduce(bucket.memory, bucket.count)
-        self._device.step()
 
 
 def parse():
@@ -163,7 +188,7 @@ def parse():
     for name in ("id-file", "out"):
         parser.add_argument(f"--{name}", required=True)
     for name, usual in (("bytes", 1 << 20), ("buckets", 8), ("steps", 400), ("wait-every", 1),
-                        ("models", 1), ("batches", BATCHES)):
+                        ("models", 1), ("batches", BATCHES), ("networks", 1)):
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--backward", type=float, default=0)
     return parser.parse_args()

@@ -13,8 +13,16 @@ namespace {
 // going to ask for: the first evaluation, a longer sequence.
 constexpr uint64_t kShareOfFree = 5;
 
-std::mutex budgetMutex;
-std::map<int, uint64_t> heldBytes;  // by device
+struct Budget {
+  std::mutex mutex;
+  std::map<int, uint64_t> held;  // bytes, by device
+};
+
+// Made with the first use, and never destroyed: communicators may end after static destructors.
+Budget& budget() {
+  static auto& budget = *new Budget;
+  return budget;
+}
 
 int currentOf(const DeviceTable& device) {
   int current = 0;
@@ -31,8 +39,9 @@ Result<uint64_t> mostBytes(const DeviceTable& device, uint64_t held) {
 }  // namespace
 
 Result<void> reserveForResiduals(const DeviceTable& device, uint64_t nBytes) {
-  const std::lock_guard lock(budgetMutex);
-  uint64_t& held = heldBytes[currentOf(device)];
+  Budget& all = budget();
+  const std::lock_guard lock(all.mutex);
+  uint64_t& held = all.held[currentOf(device)];
   const auto most = mostBytes(device, held);
   CINCH_TRY(most);
   if (held + nBytes > most.value())
@@ -46,18 +55,21 @@ Result<void> reserveForResiduals(const DeviceTable& device, uint64_t nBytes) {
 }
 
 void countForResiduals(const DeviceTable& device, uint64_t nBytes) {
-  const std::lock_guard lock(budgetMutex);
-  heldBytes[currentOf(device)] += nBytes;
+  Budget& all = budget();
+  const std::lock_guard lock(all.mutex);
+  all.held[currentOf(device)] += nBytes;
 }
 
 void returnToResidualBudget(int cudaDevice, uint64_t nBytes) {
-  const std::lock_guard lock(budgetMutex);
-  heldBytes[cudaDevice] -= nBytes;
+  Budget& all = budget();
+  const std::lock_guard lock(all.mutex);
+  all.held[cudaDevice] -= nBytes;
 }
 
 uint64_t bytesOfResiduals(int cudaDevice) {
-  const std::lock_guard lock(budgetMutex);
-  return heldBytes[cudaDevice];
+  Budget& all = budget();
+  const std::lock_guard lock(all.mutex);
+  return all.held[cudaDevice];
 }
 
 }  // namespace cinch

@@ -86,6 +86,8 @@ Result<std::optional<BlockTimings>> StepSelection::beginPeriod(CommDecisions& de
   isChanged_ = true;
   State& now = now_;
   ++now.nPeriods;
+  std::ranges::rotate(now.lastCalls, now.lastCalls.begin() + 1);
+  now.lastCalls.back() = start.call;
   CINCH_TRY(receive(decisions, start.call));
   if (std::exchange(now.isAtypical, false)) now.atypical |= 1u << now.sample;
   const Selector::Period period =
@@ -155,11 +157,11 @@ uint64_t StepSelection::topicOfQuestion(uint64_t question) const {
   return topicOf(Subject::residuals, {identity_, question});
 }
 
-std::optional<uint64_t> StepSelection::nextQuestion() {
+std::optional<ResidualQuestion> StepSelection::nextQuestion() {
   const auto [question, isAsked, areHeld] = now_.residuals();
   if (!isAsked || question < nAsked_) return {};
   nAsked_ = question + 1;
-  return question;
+  return ResidualQuestion{question, topicOfQuestion(question), now_.lastCalls.front()};
 }
 
 // The least of what the ranks have said: 1 where all have memory. Where calls wait, when the block

@@ -4,6 +4,7 @@
 // For the thread that makes the communicator's calls, but for BlockTimings.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -35,8 +36,16 @@ struct PeriodStart {
   uint64_t call;               // its number
   void* stream;                // on which it is about to be enqueued
   uint64_t group;              // the thread's outermost NCCL group, by number; 0: none
-  uint64_t nCalls = 1;         // numbered ones of a period
   bool mayBeStateless = true;  // its calls, where each is a period
+};
+
+// Whether all ranks have memory for the residuals of what has been called in the last periods: an
+// evaluation, or a step in another order, leaves out some calls of a period or two.
+inline constexpr size_t kAskedPeriods = 4;
+struct ResidualQuestion {
+  uint64_t number;
+  uint64_t topic;  // of the answers
+  uint64_t since;  // call, with which those periods begin
 };
 
 class StepSelection {
@@ -71,10 +80,8 @@ class StepSelection {
   // Of the period under way; plain before begin().
   const StepMode& mode() const { return now_.mode; }
 
-  // The ranks are to say whether they have memory for residuals, over topicOfQuestion(); once for
-  // each.
-  std::optional<uint64_t> nextQuestion();
-  uint64_t topicOfQuestion(uint64_t question) const;
+  // What is to be answered; once for each.
+  std::optional<ResidualQuestion> nextQuestion();
   // The question that they have answered with yes: what is sent may use them.
   std::optional<uint64_t> residualsOf() const {
     const Selector::Residuals residuals = now_.residuals();
@@ -114,7 +121,8 @@ class StepSelection {
     StepMode mode{};
     Step step{};
     uint64_t nPeriods = 0;
-    uint64_t nBlocks = 0;  // numbers that are used up
+    std::array<uint64_t, kAskedPeriods> lastCalls{};  // with which periods began, oldest first
+    uint64_t nBlocks = 0;                             // numbers that are used up
     uint64_t nMarks = 0;
     uint64_t firstMark = 0;    // of the block,
     uint32_t nPerSample = 1;   // periods,
@@ -129,6 +137,7 @@ class StepSelection {
   void endPeriod();
   void mark(const Selector::Period& period, const PeriodStart& start);
   uint64_t topicOfBlock(uint64_t block) const;
+  uint64_t topicOfQuestion(uint64_t question) const;
   Result<void> receiveAnswer(CommDecisions& decisions, uint64_t call);
   Result<void> receive(CommDecisions& decisions, uint64_t call);
   void report(const StepMode& before) const;

@@ -1,6 +1,7 @@
 #include "interpose/execute/call_mode.h"
 
 #include <chrono>
+#include <utility>
 
 #include "common/log.h"
 #include "interpose/comm/background.h"
@@ -65,8 +66,7 @@ Result<void> beginPeriod(const std::shared_ptr<CommState>& comm, StepSelection& 
   const auto ended = selection.beginPeriod(comm->decisions, start);
   CINCH_TRY(ended);
   if (const auto question = selection.nextQuestion())
-    CINCH_TRY(
-        askForResiduals(*comm, {*question, selection.topicOfQuestion(*question)}, slot, start));
+    CINCH_TRY(askForResiduals(*comm, *question, slot, start.stream));
   if (!selection.mayHoldResiduals()) CINCH_TRY(giveResidualsBack(*comm, slot, start.stream));
   if (!ended.value() || comm->decisions.isReplayed()) return {};
   const BlockToReduce task(comm, selection, *ended.value());
@@ -102,7 +102,7 @@ CallMode modeOf(Slot& slot, const StepSelection& selection) {
   return chosen;
 }
 
-void count(Slot& slot, const CallMode& mode, uint64_t number) {
+void count(Slot& slot, CallMode& mode, uint64_t number) {
   SlotCalls& made = slot.made;
   if (mode.sending != Sending::plain) ++made.nCompressed;
   if (mode.sending == Sending::full && mode.hasFeedback) {
@@ -110,16 +110,15 @@ void count(Slot& slot, const CallMode& mode, uint64_t number) {
     if (hasUsed && made.nCalls > made.lastFull + kResidualLife) slot.residuals.drop();
     made.lastFull = made.nCalls;
   }
-  made.number = number;
+  mode.numberBefore = std::exchange(made.number, number);
   ++made.nCalls;
 }
 
 }  // namespace
 
 Result<void> followPeriods(const std::shared_ptr<CommState>& state,
-                           const CommState::Decision& decision, PeriodStart start) {
+                           const CommState::Decision& decision, const PeriodStart& start) {
   CommState& comm = *state;
-  start.nCalls = decision.periodCalls;
   if (!comm.selections.isOn || !hasPlace(decision)) return {};
   StepSelection& steps = comm.selections.ofSteps;
   comm.selections.touch(steps);
@@ -174,6 +173,7 @@ void takeBack(CommState& comm, const Signature& signature, const CallMode& mode)
   if (mode.slot == nullptr) return;
   SlotCalls& made = mode.slot->made;
   --made.nCalls;
+  made.number = mode.numberBefore;
   if (mode.sending != Sending::plain) --made.nCompressed;
 }
 

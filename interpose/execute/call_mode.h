@@ -13,7 +13,8 @@ struct CallMode {
   // False: no rank holds residuals. A full call is an audit then, whose exact result is the
   // program's.
   bool hasFeedback = true;
-  bool isNumbered = false;  // the call is
+  uint64_t numberBefore = 0;  // the slot's (SlotCalls::number)
+  bool isNumbered = false;    // the call is
 
   bool isStateless() const { return sending == Sending::stateless; }
 };
@@ -21,7 +22,7 @@ struct CallMode {
 // A numbered call is about to be made: where it begins a period, that is timed from here on, and
 // how it is sent is settled. An error means that the communicator cannot be used.
 Result<void> followPeriods(const std::shared_ptr<CommState>& comm,
-                           const CommState::Decision& decision, PeriodStart start);
+                           const CommState::Decision& decision, const PeriodStart& start);
 
 // The same call is ready to be compressed, or is getting ready: that is the same on all ranks.
 Result<CallMode> chooseMode(const std::shared_ptr<CommState>& comm,

@@ -7,9 +7,6 @@
 namespace cinch {
 namespace {
 
-// An evaluation, or a step in another order, leaves out some calls of a period or two.
-constexpr uint64_t kRecentPeriods = 4;
-
 using IsMeant = std::function<bool(const Slot&)>;
 
 // On `stream`, behind all calls that may use them.
@@ -25,10 +22,9 @@ Result<void> giveBackWhere(CommState& comm, const IsMeant& isMeant, void* stream
 }
 
 // The same on all ranks, as all that it depends on.
-bool isAskedOf(const Slot& slot, const Slot* only, const PeriodStart& start) {
+bool isAskedOf(const Slot& slot, const Slot* only, uint64_t since) {
   if (only != nullptr) return &slot == only;
-  const bool isRecent = slot.made.number + kRecentPeriods * start.nCalls > start.call;
-  return slot.phase == SlotPhase::active && slot.made.nCalls > 0 && isRecent;
+  return slot.phase == SlotPhase::active && slot.made.nCalls > 0 && slot.made.number >= since;
 }
 
 // All or none.
@@ -46,13 +42,13 @@ Result<void> takeAll(const DeviceTable& device, const std::vector<Slot*>& slots)
 }  // namespace
 
 Result<void> askForResiduals(CommState& comm, const ResidualQuestion& question, Slot* only,
-                             const PeriodStart& start) {
+                             void* stream) {
   const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
   // Those of an older layout make room.
-  CINCH_TRY(giveResidualsBack(comm, only, start.stream));
+  CINCH_TRY(giveResidualsBack(comm, only, stream));
   std::vector<Slot*> slots;
   for (const auto& slot : comm.slots())
-    if (isAskedOf(*slot, only, start)) slots.push_back(slot.get());
+    if (isAskedOf(*slot, only, question.since)) slots.push_back(slot.get());
   for (Slot* slot : slots) slot->made.question = question.number;
   const Result<void> taken = takeAll(*comm.resources.device, slots);
   const auto isHeld = [](const Slot* slot) { return slot->residuals.areHeld(); };
@@ -64,7 +60,7 @@ Result<void> askForResiduals(CommState& comm, const ResidualQuestion& question, 
   const bool isSaid =
       comm.agreement().pool(question.topic, std::vector<uint64_t>{taken.ok() ? 1u : 0u}).ok();
   // The channel has ended: nothing comes of it.
-  if (!isSaid) return giveResidualsBack(comm, only, start.stream);
+  if (!isSaid) return giveResidualsBack(comm, only, stream);
   return {};
 }
 

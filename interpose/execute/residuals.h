@@ -7,17 +7,13 @@
 
 namespace cinch {
 
-struct ResidualQuestion {
-  uint64_t number;
-  uint64_t topic;  // of the answers
-};
-
 // For both: `only` is the slot that is meant; null: those of the steps.
 
-// Takes memory for the residuals of slots that have been called in the last periods, and tells the
-// other ranks whether all is there. An error where the answer is replayed, and is not true here.
+// Takes memory for the residuals that `question` is about, on whose call's `stream` that is, and
+// tells the other ranks whether all is there. An error where the answer is replayed, and is not
+// true here.
 Result<void> askForResiduals(CommState& comm, const ResidualQuestion& question, Slot* only,
-                             const PeriodStart& start);
+                             void* stream);
 // No call that was made, or is under way, uses them any more.
 Result<void> giveResidualsBack(CommState& comm, Slot* only, void* stream);
 

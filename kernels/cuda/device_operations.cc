@@ -63,8 +63,8 @@ cudaError_t makePool(int device, cudaMemPool_t* pool) {
 }
 
 cudaError_t ownPool(cudaMemPool_t* pool) {
-  static std::mutex mutex;
-  static std::map<int, cudaMemPool_t> pools;  // by device; as long as the process
+  static auto& mutex = *new std::mutex;                    // as the pools, as long as the process
+  static auto& pools = *new std::map<int, cudaMemPool_t>;  // by device
   int device = 0;
   if (const cudaError_t error = cudaGetDevice(&device)) return error;
   const std::lock_guard lock(mutex);

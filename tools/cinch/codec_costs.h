@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "common/result.h"
-#include "interpose/policy/cost_model.h"
+#include "tools/cinch/predict/cost_model.h"
 
 namespace cinch {
 

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <vector>
 
-#include "interpose/policy/cost_fit.h"
 #include "kernels/core/residual_layout.h"
 #include "kernels/host/host_codec.h"
+#include "tools/cinch/predict/cost_fit.h"
 
 namespace cinch {
 namespace {

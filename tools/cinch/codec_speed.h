@@ -1,7 +1,7 @@
 // What the codec costs on this machine's CPU.
 #pragma once
 
-#include "interpose/policy/cost_model.h"
+#include "tools/cinch/predict/cost_model.h"
 
 namespace cinch {
 

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "common/result.h"
-#include "interpose/policy/cost_model.h"
 #include "interpose/policy/policy.h"
 #include "tools/cinch/commands.h"
+#include "tools/cinch/predict/cost_model.h"
 
 namespace CLI {
 class App;

@@ -1,4 +1,4 @@
-#include "interpose/policy/cost_model.h"
+#include "tools/cinch/predict/cost_model.h"
 
 #include <algorithm>
 #include <array>

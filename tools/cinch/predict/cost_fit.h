@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "interpose/policy/cost_model.h"
+#include "tools/cinch/predict/cost_model.h"
 
 namespace cinch {
 

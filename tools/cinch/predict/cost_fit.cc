@@ -1,4 +1,4 @@
-#include "interpose/policy/cost_fit.h"
+#include "tools/cinch/predict/cost_fit.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // How long a collective takes and how far its result is off, from a few numbers that describe the
 // codec, the links and the ranks. It foretells what nobody has measured: other sizes, links and
-// numbers of ranks. Whether a running job compresses is decided by what it measures (strategy.h),
-// never by this. Pure.
+// numbers of ranks. Whether a running job compresses is decided by what it measures
+// (interpose/policy/selector), never by this. Pure.
 //
 // A cost is A + B x, neither below 0. docs/scaling.md derives what is added up here, and says how
 // far it was off.
