@@ -90,7 +90,7 @@ def measure_loops():
 
 def bytes_beyond_plain(network, variant, n_buckets, models=1):
     """After each model; and the parameters of one."""
-    arguments = {"bytes": BUCKET * n_buckets, "buckets": n_buckets, "steps": 40, "models": models, "batches": 1}
+    arguments = {"bytes": BUCKET * n_buckets, "buckets": n_buckets, "steps": 60, "models": models, "batches": 1}
     used = {name: run(BUILD, network, name, 1, arguments).kib for name in ("plain", variant)}
     return [1024 * (mine - plain) for mine, plain in zip(used[variant], used["plain"])], BUCKET * n_buckets / 4
 
@@ -113,7 +113,7 @@ def measure_memory():
         with SlowLinks(ranks, None, None) as network:
             found[str(ranks)] = of_a_large_model(network, "always")
             if ranks == 2:
-                found["plain_wins"] = of_a_large_model(network, "auto")
+                found["plain_wins"] = of_a_large_model(network, "feedback")
                 after, parameters = bytes_beyond_plain(network, "always", BUCKETS[0], MODELS)
                 found["relayout_growth"] = (after[-1] - after[0]) / parameters
     return found

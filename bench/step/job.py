@@ -15,7 +15,13 @@ _PATIENCE = 3600  # seconds
 # What the steps are sent by: Cinch's settings, or None for NCCL alone. Small buckets stand for large ones.
 # Which calls are gradients is what other benches ask.
 SETTINGS = {"CINCH_MIN_BYTES": "32K", "CINCH_RULES": "gradient operation=AllReduce"}
-VARIANTS = {"plain": None, "auto": SETTINGS, "always": SETTINGS | {"CINCH_WHEN": "always"}}
+VARIANTS = {
+    "plain": None,
+    "auto": SETTINGS,
+    "always": SETTINGS | {"CINCH_WHEN": "always"},
+    # Plain, or with residuals, which takes the emulator longer on an open link.
+    "feedback": SETTINGS | {"CINCH_CODEC": "h3"},
+}
 
 
 @dataclass

@@ -419,11 +419,13 @@ void CommState::activate(Slot& slot) {
   decisions.setActive();
   decisions.plan().noteSlot(slot.identity, slot.name);
   CINCH_INFO("POLICY", "%s: compressed from here on", slot.name.c_str());
-  if (slot.residuals.areHeld()) resumeResiduals();
+  if (!selections.isOn) resumeResiduals();
 }
 
 void CommState::resumeResiduals() {
-  if (params_.residualDir.empty() || residualStore_) return;
+  const auto areHeld = [](const auto& slot) { return slot->residuals.areHeld(); };
+  if (params_.residualDir.empty() || residualStore_ || std::ranges::none_of(slots_, areHeld))
+    return;
   const ResidualOwner owner{static_cast<uint32_t>(nRanks), static_cast<uint32_t>(rank)};
   residualStore_ = std::make_unique<ResidualStore>(params_.residualDir, owner, name);
   const RelaxedCapture relaxed(*resources.device);

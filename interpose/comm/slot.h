@@ -34,9 +34,9 @@ struct SlotCalls {
   uint64_t nCompressed = 0;  // of them
   uint64_t lastFull = 0;     // the last one that used the residuals; 0: none
   uint64_t number = 0;       // of the last one, among its communicator's
-  // The last question that this slot's residuals were part of; its calls have feedback while the
-  // yes to it holds.
-  std::optional<uint64_t> question{};
+  // The question that the slot's residuals were part of, by number; its calls have feedback while
+  // the yes to it holds (Selector::Residuals::hold()).
+  uint64_t question = 0;
 };
 
 class Slot {

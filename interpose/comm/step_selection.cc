@@ -57,6 +57,7 @@ void StepSelection::noteReadiness(const Readiness& call) {
   if (!call.isReady) return;
   step.bytes += call.bytes;
   if (call.mayBeStateless) step.statelessBytes += call.bytes;
+  step.lacksResiduals |= call.lacksResiduals;
 }
 
 // While some calls get ready, as all do again after a surprise, they pass, and the period takes
@@ -66,7 +67,8 @@ void StepSelection::endPeriod() {
   const bool hadReady = std::exchange(step.hasReady, false);
   const bool hadUnready = std::exchange(step.hasUnready, false);
   const uint64_t bytes = std::exchange(step.bytes, 0);
-  step.mayBeStateless = 2 * std::exchange(step.statelessBytes, 0) >= bytes;
+  step.shape = {.mayBeStateless = 2 * std::exchange(step.statelessBytes, 0) >= bytes,
+                .lacksResiduals = std::exchange(step.lacksResiduals, false)};
   step.nPartlyReady = hadReady && hadUnready ? step.nPartlyReady + 1 : 0;
   const bool isForGood = step.nPartlyReady >= kPartlyReadyFor;
   step.wasReady = hadReady && (!hadUnready || isForGood);
@@ -90,8 +92,9 @@ Result<std::optional<BlockTimings>> StepSelection::beginPeriod(CommDecisions& de
   now.lastCalls.back() = start.call;
   CINCH_TRY(receive(decisions, start.call));
   if (std::exchange(now.isAtypical, false)) now.atypical |= 1u << now.sample;
-  const Selector::Period period =
-      now.selector->next(now.step.mayBeStateless && start.mayBeStateless);
+  Selector::Shape shape = now.step.shape;
+  shape.mayBeStateless &= start.mayBeStateless;
+  const Selector::Period period = now.selector->next(shape);
   now.mode = period.mode;
   if (!period.sample) return std::optional<BlockTimings>();
   // What a group holds is enqueued when it ends: between two marks in it there is nothing.
@@ -158,19 +161,22 @@ uint64_t StepSelection::topicOfQuestion(uint64_t question) const {
 }
 
 std::optional<ResidualQuestion> StepSelection::nextQuestion() {
-  const auto [question, isAsked, areHeld] = now_.residuals();
-  if (!isAsked || question < nAsked_) return {};
-  nAsked_ = question + 1;
-  return ResidualQuestion{question, topicOfQuestion(question), now_.lastCalls.front()};
+  const Selector::Residuals residuals = now_.residuals();
+  const uint64_t number = residuals.question;
+  if (!residuals.isAsked || number < now_.nAsked) return {};
+  now_.nAsked = number + 1;
+  const bool isAnswered = number < std::exchange(nAnswered_, std::max(nAnswered_, number + 1));
+  return ResidualQuestion{number, topicOfQuestion(number), now_.lastCalls.front(), isAnswered};
 }
 
 // The least of what the ranks have said: 1 where all have memory. Where calls wait, when the block
-// in which they were asked is over, as for its timings.
+// in which they were asked is over, and the next one, as for its timings.
 Result<void> StepSelection::receiveAnswer(CommDecisions& decisions, uint64_t call) {
   Selector& selector = *now_.selector;
-  const auto [question, isAsked, areHeld] = selector.residuals();
-  if (!isAsked || (decisions.callsWait() && selector.upcoming() < question + 2)) return {};
-  const uint64_t topic = topicOfQuestion(question);
+  const Selector::Residuals residuals = selector.residuals();
+  const bool mayWait = decisions.callsWait();
+  if (!residuals.isAsked || (mayWait && selector.upcoming() < residuals.question + 2)) return {};
+  const uint64_t topic = topicOfQuestion(residuals.question);
   const auto said = decisions.read(topic, call);
   CINCH_TRY(said);
   if (said.value() == nullptr) return {};

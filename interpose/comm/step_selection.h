@@ -44,8 +44,9 @@ struct PeriodStart {
 inline constexpr size_t kAskedPeriods = 4;
 struct ResidualQuestion {
   uint64_t number;
-  uint64_t topic;  // of the answers
-  uint64_t since;  // call, with which those periods begin
+  uint64_t topic;   // of the answers
+  uint64_t since;   // call, with which those periods begin
+  bool isAnswered;  // by this rank, before its call was taken back
 };
 
 class StepSelection {
@@ -66,6 +67,7 @@ class StepSelection {
     bool isReady = false;
     uint64_t bytes = 0;
     bool mayBeStateless = false;
+    bool lacksResiduals = false;
   };
   void noteReadiness(const Readiness& call);
   // Whether the calls of the last period were ready.
@@ -82,11 +84,7 @@ class StepSelection {
 
   // What is to be answered; once for each.
   std::optional<ResidualQuestion> nextQuestion();
-  // The question that they have answered with yes: what is sent may use them.
-  std::optional<uint64_t> residualsOf() const {
-    const Selector::Residuals residuals = now_.residuals();
-    return residuals.areHeld ? std::optional(residuals.question) : std::nullopt;
-  }
+  Selector::Residuals residuals() const { return now_.residuals(); }
   // They may have, or are about to; false: no call that was made can use them any more.
   bool mayHoldResiduals() const {
     const auto mayHold = [](const Selector::Residuals& residuals) {
@@ -112,7 +110,8 @@ class StepSelection {
     uint32_t nBroken = 0;                       // periods, this one on, that a surprise has cut
     bool hasReady = false, hasUnready = false;  // calls
     uint64_t bytes = 0, statelessBytes = 0;     // of those that are ready, and may be stateless
-    bool mayBeStateless = true;                 // the last one, by most of its bytes
+    bool lacksResiduals = false;                // some call does
+    Selector::Shape shape{};                    // of the last period
     uint32_t nPartlyReady = 0;                  // periods in a row that had both
     bool wasReady = false;                      // the last one
   };
@@ -120,6 +119,7 @@ class StepSelection {
     std::optional<Selector> selector{};
     StepMode mode{};
     Step step{};
+    uint64_t nAsked = 0;  // questions below it were asked
     uint64_t nPeriods = 0;
     std::array<uint64_t, kAskedPeriods> lastCalls{};  // with which periods began, oldest first
     uint64_t nBlocks = 0;                             // numbers that are used up
@@ -150,7 +150,7 @@ class StepSelection {
   bool isChanged_ = false;          // since the last commit
   std::vector<uint64_t> received_;  // topics, likewise
   uint64_t nGiven_ = 0;             // blocks below it were given
-  uint64_t nAsked_ = 0;             // questions below it were asked
+  uint64_t nAnswered_ = 0;          // questions below it were answered
   std::atomic<uint64_t> late_{0};   // blocks below it are
 };
 

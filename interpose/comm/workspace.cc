@@ -1,11 +1,25 @@
 #include "interpose/comm/workspace.h"
 
+#include <bit>
+
 #include "interpose/comm/memory_reserve.h"
 
 namespace cinch {
 
+namespace {
+
+// Models that follow one another have buckets of much the same size, and what is outgrown cannot
+// be freed (memory_reserve.h): an eighth more is there than was asked for, at most.
+size_t roundedUp(size_t nBytes) {
+  const size_t step = std::bit_ceil(nBytes / 8 + 1) / 2;
+  return step == 0 ? nBytes : (nBytes + step - 1) / step * step;
+}
+
+}  // namespace
+
 Result<void> Workspace::enlarge(Buffer& buffer, size_t nBytes) {
   if (buffer.bytes() >= nBytes) return {};
+  nBytes = roundedUp(nBytes);
   auto larger = MemoryReserve::instance().allocate(*device_, nBytes, Buffer::Where::device);
   if (!larger.ok()) return larger.error();
   if (buffer) retired_.push_back(std::move(buffer));

@@ -63,10 +63,12 @@ void open(const CommState& comm, StepSelection& selection, const std::string& na
 Result<void> beginPeriod(const std::shared_ptr<CommState>& comm, StepSelection& selection,
                          Slot* slot, const PeriodStart& start) {
   const CurrentDevice current(*comm->resources.device, comm->resources.cudaDevice);
+  const bool hadResiduals = selection.residuals().areHeld;
   const auto ended = selection.beginPeriod(comm->decisions, start);
   CINCH_TRY(ended);
+  if (!hadResiduals && selection.residuals().areHeld) comm->resumeResiduals();
   if (const auto question = selection.nextQuestion())
-    CINCH_TRY(askForResiduals(*comm, *question, slot, start.stream));
+    CINCH_TRY(askForResiduals(*comm, selection.residuals(), *question, slot, start.stream));
   if (!selection.mayHoldResiduals()) CINCH_TRY(giveResidualsBack(*comm, slot, start.stream));
   if (!ended.value() || comm->decisions.isReplayed()) return {};
   const BlockToReduce task(comm, selection, *ended.value());
@@ -87,8 +89,7 @@ bool isAudited(const Slot& slot) {
 // plain.
 CallMode modeOf(Slot& slot, const StepSelection& selection) {
   const StepMode& mode = selection.mode();
-  const auto question = selection.residualsOf();
-  const bool holdsResiduals = question && slot.made.question == question;
+  const bool holdsResiduals = selection.residuals().hold(slot.made.question);
   CallMode chosen{.slot = &slot, .sending = mode.sending, .hasFeedback = holdsResiduals};
   if (slot.plan.inputBytes() < mode.minBytes) chosen.sending = Sending::plain;
   const bool hasFull = holdsResiduals || slot.rule.gain == 0;
@@ -145,7 +146,11 @@ Result<CallMode> chooseMode(const std::shared_ptr<CommState>& state,
   Slot& slot = *decision.slot;
   const bool mayBeStateless = slot.rule.gain == 0 || slot.mayBeStateless(slot.made.nCalls);
   if (hasPlace(decision))
-    selection->noteReadiness({isReady, slot.plan.inputBytes(), mayBeStateless});
+    selection->noteReadiness(
+        {.isReady = isReady,
+         .bytes = slot.plan.inputBytes(),
+         .mayBeStateless = mayBeStateless,
+         .lacksResiduals = slot.rule.gain > 0 && !selection->residuals().hold(slot.made.question)});
   start.mayBeStateless = mayBeStateless;
   mode.slot = &slot;
   if (!hasPlace(decision) && isReady) {

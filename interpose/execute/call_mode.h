@@ -10,8 +10,8 @@ namespace cinch {
 struct CallMode {
   Slot* slot = nullptr;  // whose calls are counted; null: it is compressed whatever that costs
   Sending sending = Sending::full;
-  // False: no rank holds residuals. A full call is an audit then, whose exact result is the
-  // program's.
+  // False: no rank holds residuals of the slot's. A full call is an audit then, whose exact result
+  // is the program's.
   bool hasFeedback = true;
   uint64_t numberBefore = 0;  // the slot's (SlotCalls::number)
   bool isNumbered = false;    // the call is

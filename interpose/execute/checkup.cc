@@ -11,8 +11,10 @@
 namespace cinch {
 namespace {
 
-void passFromNowOn(const CommState& comm, Slot& slot) {
+// Behind its last call, which is on `stream`.
+void passFromNowOn(const CommState& comm, Slot& slot, void* stream) {
   slot.phase = SlotPhase::inaccurate;
+  slot.residuals.giveBack(stream);
   CINCH_WARN("GUARD", "%s: %s passes from here on: 8 bits are not enough for it", comm.name.c_str(),
              slot.name.c_str());
 }
@@ -99,7 +101,7 @@ Result<void> endCall(BatchItem& item) {
   if (isDue(checkup)) checkup.examined = checkup.nextCall;
   ++checkup.nextCall;
   if (checkup.mustPass && item.slot->phase == SlotPhase::active)
-    passFromNowOn(*item.comm, *item.slot);
+    passFromNowOn(*item.comm, *item.slot, item.call.stream);
   if (item.examined && item.comm->rank == 0)
     judgeInBackground(item.comm, *item.slot, *item.examined, item.isMeasured);
   return {};

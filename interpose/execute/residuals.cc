@@ -12,7 +12,8 @@ using IsMeant = std::function<bool(const Slot&)>;
 // On `stream`, behind all calls that may use them.
 Result<void> giveBackWhere(CommState& comm, const IsMeant& isMeant, void* stream) {
   const auto isHeld = [&](const auto& slot) { return slot->residuals.areHeld() && isMeant(*slot); };
-  if (std::ranges::none_of(comm.slots(), isHeld)) return {};
+  // After a failure something may use them for ever.
+  if (comm.workspace.isStranded() || std::ranges::none_of(comm.slots(), isHeld)) return {};
   const RelaxedCapture relaxed(*comm.resources.device);
   const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
   CINCH_TRY(comm.workspace.begin(stream, 0));
@@ -41,26 +42,31 @@ Result<void> takeAll(const DeviceTable& device, const std::vector<Slot*>& slots)
 
 }  // namespace
 
-Result<void> askForResiduals(CommState& comm, const ResidualQuestion& question, Slot* only,
-                             void* stream) {
+Result<void> askForResiduals(CommState& comm, const Selector::Residuals& held,
+                             const ResidualQuestion& question, Slot* only, void* stream) {
   const CurrentDevice current(*comm.resources.device, comm.resources.cudaDevice);
+  const auto isInUse = [&](const Slot& slot) { return held.hold(slot.made.question); };
+  const auto isLeft = [&](const Slot& slot) {
+    return (only == nullptr || &slot == only) && !isInUse(slot);
+  };
   // Those of an older layout make room.
-  CINCH_TRY(giveResidualsBack(comm, only, stream));
+  CINCH_TRY(giveBackWhere(comm, isLeft, stream));
   std::vector<Slot*> slots;
   for (const auto& slot : comm.slots())
-    if (isAskedOf(*slot, only, question.since)) slots.push_back(slot.get());
+    if (isAskedOf(*slot, only, question.since) && !isInUse(*slot)) slots.push_back(slot.get());
   for (Slot* slot : slots) slot->made.question = question.number;
   const Result<void> taken = takeAll(*comm.resources.device, slots);
-  const auto isHeld = [](const Slot* slot) { return slot->residuals.areHeld(); };
-  if (std::ranges::any_of(slots, isHeld)) comm.resumeResiduals();
-  if (comm.decisions.isReplayed()) return taken;
   if (!taken.ok())
-    CINCH_WARN("EXEC", "%s: no call goes with error feedback: rank %d has no memory for it: %s",
-               comm.name.c_str(), comm.rank, taken.error().message.c_str());
+    CINCH_WARN("EXEC", "%s: no error feedback: rank %d has no memory for it: %s", comm.name.c_str(),
+               comm.rank, taken.error().message.c_str());
+  // The others were told that there is some.
+  if (question.isAnswered) return taken;
+  if (comm.decisions.isReplayed()) return {};
   const bool isSaid =
       comm.agreement().pool(question.topic, std::vector<uint64_t>{taken.ok() ? 1u : 0u}).ok();
   // The channel has ended: nothing comes of it.
-  if (!isSaid) return giveResidualsBack(comm, only, stream);
+  if (!isSaid)
+    for (Slot* slot : slots) slot->residuals.giveBackUnused();
   return {};
 }
 

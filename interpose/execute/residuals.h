@@ -9,11 +9,10 @@ namespace cinch {
 
 // For both: `only` is the slot that is meant; null: those of the steps.
 
-// Takes memory for the residuals that `question` is about, on whose call's `stream` that is, and
-// tells the other ranks whether all is there. An error where the answer is replayed, and is not
-// true here.
-Result<void> askForResiduals(CommState& comm, const ResidualQuestion& question, Slot* only,
-                             void* stream);
+// Takes memory for the residuals that `question` is about, beside those that are `held`, and tells
+// the other ranks whether all is there. What else there is is given back behind `stream`.
+Result<void> askForResiduals(CommState& comm, const Selector::Residuals& held,
+                             const ResidualQuestion& question, Slot* only, void* stream);
 // No call that was made, or is under way, uses them any more.
 Result<void> giveResidualsBack(CommState& comm, Slot* only, void* stream);
 

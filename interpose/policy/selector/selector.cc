@@ -99,8 +99,8 @@ Selector::Selector(const Options& options) : options_(options) {
   current_.block.number = options.firstBlock - 1;
 }
 
-Selector::Period Selector::next(bool mayBeStateless) {
-  examination_.mayBeStateless = mayBeStateless;
+Selector::Period Selector::next(const Shape& shape) {
+  examination_.shape = shape;
   Period period;
   if (current_.isCut || current_.isOver()) {
     if (current_.isOver() && current_.block.isTimed) {
@@ -285,6 +285,9 @@ void Selector::examine() {
   ++summary_.nExaminations;
   examination_.hasChanged = examination_.isStatelessFar = false;
   examination_.candidate = UINT32_MAX;
+  const bool isFull = incumbent_.sending == Sending::full;
+  if (isFull && options_.hasResiduals && examination_.shape.lacksResiduals)
+    return enter(Phase::asking);
   tryNext();
 }
 
@@ -294,7 +297,7 @@ void Selector::tryNext() {
   if (examination_.candidate == kCandidates) {
     rest_.hasThresholds = rest_.hasThresholds || incumbent_.sending != Sending::plain;
     if (examination_.hasChanged) rest_.exponent = 0;
-    if (incumbent_.sending != Sending::full) examination_.holdsResiduals = false;
+    if (incumbent_.sending != Sending::full) examination_.residuals.areHeld = false;
     rest_.until = current_.block.number + (kShortestRest << rest_.exponent);
     rest_.exponent = std::min(rest_.exponent + 1, kMaxDoublings);
     return enter(Phase::resting);
@@ -302,22 +305,26 @@ void Selector::tryNext() {
   examination_.challenger = modeOf(examination_.candidate, incumbent_, options_);
   const bool needsResiduals =
       options_.hasResiduals && examination_.challenger.sending == Sending::full;
-  if (!needsResiduals || examination_.holdsResiduals) return challenge();
-  // Of a block of its own, so that no other question has this number.
-  examination_.question = current_.block.number + 1;
+  if (!needsResiduals || examination_.residuals.areHeld) return challenge();
   enter(Phase::asking);
 }
 
 Selector::Residuals Selector::residuals() const {
-  return {.question = examination_.question,
-          .isAsked = phase_ == Phase::asking,
-          .areHeld = examination_.holdsResiduals};
+  Residuals residuals = examination_.residuals;
+  residuals.isAsked = phase_ == Phase::asking;
+  return residuals;
 }
 
 void Selector::answer(bool haveAll) {
   if (phase_ != Phase::asking) return;
-  examination_.holdsResiduals = haveAll;
-  if (haveAll)
+  Residuals& residuals = examination_.residuals;
+  if (haveAll) {
+    if (!residuals.areHeld) residuals.first = residuals.question;
+    residuals.last = residuals.question;
+    residuals.areHeld = true;
+  }
+  const bool isBegun = examination_.candidate != UINT32_MAX;
+  if (haveAll && isBegun)
     challenge();
   else
     tryNext();
@@ -338,7 +345,7 @@ bool Selector::isWorthTrying(uint32_t candidate) const {
   if (candidate >= kSendings)
     return !isPlain && !rest_.hasThresholds && options_.thresholds[candidate - kSendings] != 0;
   const auto sending = static_cast<Sending>(candidate);
-  const bool hasStateless = options_.hasStateless && examination_.mayBeStateless;
+  const bool hasStateless = options_.hasStateless && examination_.shape.mayBeStateless;
   if (sending == Sending::stateless && !hasStateless) return false;
   // Plain and stateless.
   const bool isFar = examination_.isStatelessFar || evidence_[0].ratios.mean() > kFarSlower;
@@ -369,6 +376,8 @@ void Selector::change() {
 // What is under way of the incumbent alone is cut short.
 void Selector::enter(Phase phase) {
   phase_ = phase;
+  // It is asked in a block of its own, so that no other question has this number.
+  if (phase == Phase::asking) examination_.residuals.question = current_.block.number + 1;
   examination_.nPlaced = examination_.nReceived = 0;
   ++examination_.comparison;
   current_.isCut = true;

@@ -77,9 +77,13 @@ class Selector {
     bool isTimed = false;               // which are to be timed
     std::optional<Ended> ended{};       // with it; its timings are to be min-reduced
   };
-  // The next period begins. Stateless is of no use where hardly any of its calls may be: those are
-  // plain without residuals.
-  Period next(bool mayBeStateless = true);
+  // What the last period was like.
+  struct Shape {
+    bool mayBeStateless = true;   // most of it; else stateless is plain, without residuals
+    bool lacksResiduals = false;  // some of its calls, which were not there at the last question
+  };
+  // The next period begins.
+  Period next(const Shape& shape = {true, false});
   // The block that it will be in.
   uint64_t upcoming() const {
     return current_.block.number + (current_.isCut || current_.isOver() ? 1 : 0);
@@ -89,13 +93,16 @@ class Selector {
   // where the ranks could not reduce them. Of blocks that ended, in any order.
   void receive(uint64_t block, std::span<const uint64_t> least);
   struct Residuals {
-    // The number of the last question whether all ranks have memory for them.
+    // The number of the last question whether all ranks have memory for some.
     uint64_t question = 0;
     // It is open, since they are needed for what is to be tried: until it is answered the incumbent
     // is sent.
     bool isAsked = false;
-    // What is sent may use them: from a yes to the end of an examination that full has not won.
+    // What is sent may use those that the questions of these numbers were about: from a yes to the
+    // end of an examination that full has not won.
     bool areHeld = false;
+    uint64_t first = 0, last = 0;
+    bool hold(uint64_t number) const { return areHeld && first <= number && number <= last; }
   };
   Residuals residuals() const;
   void answer(bool haveAll);
@@ -154,9 +161,8 @@ class Selector {
     std::array<bool, kBlockSamples> isOfChallenger{};
     bool hasChanged = false;      // the incumbent
     bool isStatelessFar = false;  // slower than plain
-    bool mayBeStateless = true;
-    uint64_t question = 0;
-    bool holdsResiduals = false;  // the ranks do
+    Shape shape{};
+    Residuals residuals{};
   };
   struct Rest {
     uint64_t until = 0;  // block

@@ -224,6 +224,28 @@ TEST(Selector, SendsNothingFullWithoutMemory) {
   EXPECT_EQ(job.selector.summary().mode.sending, Sending::full);
 }
 
+// Calls that get ready once full is sent are asked for with the next examination; what was held
+// stays so, whatever the answer.
+TEST(Selector, AsksForWhatLacksResidualsBesideThoseThatAreHeld) {
+  SimulatedJob job({.seed = 1, .hasStateless = true, .hasResiduals = true}, takes(0.9, 0.8), 0.02);
+  job.steps(300);
+  const Selector::Residuals before = job.selector.residuals();
+  ASSERT_TRUE(before.areHeld);
+  EXPECT_TRUE(before.hold(before.question));
+  job.shape.lacksResiduals = true;
+  job.haveMemory = false;
+  job.steps(2000);
+  const Selector::Residuals refused = job.selector.residuals();
+  EXPECT_GT(refused.question, before.question);
+  EXPECT_TRUE(refused.hold(before.question));
+  EXPECT_FALSE(refused.hold(refused.question));
+  job.haveMemory = true;
+  job.steps(20000);
+  const Selector::Residuals all = job.selector.residuals();
+  EXPECT_TRUE(all.hold(before.question) && all.hold(all.question));
+  EXPECT_EQ(job.selector.summary().mode.sending, Sending::full);
+}
+
 TEST(Selector, AnUnansweredQuestionLeavesTheIncumbent) {
   SimulatedJob job({.seed = 1, .hasStateless = true, .hasResiduals = true}, takes(0.8, 0.5), 0.02);
   job.haveMemory.reset();

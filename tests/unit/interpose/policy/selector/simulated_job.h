@@ -27,14 +27,14 @@ class SimulatedJob {
 
   StepMode step() {
     receive();
-    const auto [question, isAsked, areHeld] = selector.residuals();
-    if (isAsked && (asked_.empty() || asked_.back() != question)) {
-      asked_.push_back(question);
+    const Selector::Residuals residuals = selector.residuals();
+    if (residuals.isAsked && (asked_.empty() || asked_.back() != residuals.question)) {
+      asked_.push_back(residuals.question);
       dueAt_ = nSteps + latency;
     }
-    if (isAsked && nSteps >= dueAt_ && haveMemory) selector.answer(*haveMemory);
+    if (residuals.isAsked && nSteps >= dueAt_ && haveMemory) selector.answer(*haveMemory);
     if (selector.residuals().areHeld) ++nHolding;
-    const Selector::Period period = selector.next();
+    const Selector::Period period = selector.next(shape);
     if (period.sample) endSample();
     if (period.ended) {
       EXPECT_EQ(timings_.size(), period.ended->nSamples);
@@ -59,8 +59,9 @@ class SimulatedJob {
   double drawn() { return std::uniform_real_distribution<>(0, 1)(random_); }
 
   Selector selector;
-  uint64_t latency = 2;                   // steps from the end of a block to its timings
-  bool losesAll = false;                  // the ranks cannot reduce them
+  uint64_t latency = 2;   // steps from the end of a block to its timings
+  bool losesAll = false;  // the ranks cannot reduce them
+  Selector::Shape shape{};
   std::optional<bool> haveMemory = true;  // none: some rank never says so
   uint64_t nHolding = 0;                  // steps with residuals
   uint64_t nSteps = 0;
