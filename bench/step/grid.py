@@ -40,7 +40,7 @@ def cell(build, options, link, job, backward, wait_every):
     with SlowLinks(hosts, None if link == "none" else link, bits) as network:
 
         def measured(variant, milliseconds, steps):
-            arguments = {"bytes": options.bytes, "steps": steps, "backward": milliseconds,
+            arguments = {"bytes": networks * options.bytes, "steps": steps, "backward": milliseconds,
                          "wait-every": wait_every, "networks": networks}
             return run(build, network, variant, ranks_per_host, arguments)
 

@@ -52,16 +52,17 @@ Result<void> askForResiduals(CommState& comm, const Selector::Residuals& held,
   // Those of an older layout make room.
   CINCH_TRY(giveBackWhere(comm, isLeft, stream));
   std::vector<Slot*> slots;
-  for (const auto& slot : comm.slots())
-    if (isAskedOf(*slot, only, question.since) && !isInUse(*slot)) slots.push_back(slot.get());
-  for (Slot* slot : slots) slot->made.question = question.number;
+  for (const auto& slot : comm.slots()) {
+    if (!isLeft(*slot)) continue;
+    const bool isAsked = isAskedOf(*slot, only, question.since);
+    slot->made.question = isAsked ? question.number : 0;
+    if (isAsked) slots.push_back(slot.get());
+  }
   const Result<void> taken = takeAll(*comm.resources.device, slots);
   if (!taken.ok())
     CINCH_WARN("EXEC", "%s: no error feedback: rank %d has no memory for it: %s", comm.name.c_str(),
                comm.rank, taken.error().message.c_str());
-  // The others were told that there is some.
-  if (question.isAnswered) return taken;
-  if (comm.decisions.isReplayed()) return {};
+  if (question.isAnswered || comm.decisions.isReplayed()) return {};
   const bool isSaid =
       comm.agreement().pool(question.topic, std::vector<uint64_t>{taken.ok() ? 1u : 0u}).ok();
   // The channel has ended: nothing comes of it.
