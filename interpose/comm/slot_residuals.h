@@ -33,8 +33,8 @@ class SlotResiduals {
  public:
   // What is small, and kept. Holds nothing after an error.
   Result<void> prepare(const DeviceTable& device);
-  // Not on the call path; the capture mode must be relaxed. Within the process's budget, and
-  // nothing after an error. The next call starts from zero.
+  // Takes the driver's time, and waits for no other work; the capture mode must be relaxed. Within
+  // the process's budget, and nothing after an error. The next call starts from zero.
   Result<void> take(const DeviceTable& device, const ResidualRange& range);
   // What is on `stream` may still use them.
   void giveBack(void* stream);

@@ -1,6 +1,8 @@
 #include "interpose/execute/residuals.h"
 
 #include <algorithm>
+#include <functional>
+#include <vector>
 
 #include "common/log.h"
 

@@ -6,8 +6,9 @@
 
 namespace cinch {
 
-// Nothing here waits, locks or (outside of captures) allocates. An error means that some work was
-// enqueued and the result is not to be used.
+// Nothing here waits for other work. Outside of captures memory is taken only for residuals: where
+// a slot's owned shard moves, and with CINCH_WHEN=always where a layout comes back. An error means
+// that some work was enqueued and the result is not to be used.
 
 // The workspace is the call's from here on.
 Result<void> openStages(BatchItem& item);
